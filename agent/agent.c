@@ -10,6 +10,7 @@
 #include "agent_source.h"
 #include "agent_spool_dir.h"
 #include "agent_watch.h"
+#include "agent_words.h"
 #include "crema_clock.h"
 #include "crema_health.h"
 #include "crema_log.h"
@@ -134,7 +135,7 @@ s_stand_by(agent_t *self, int64_t now_ns)
     self->lock_at_ns = now_ns + STANDBY_NS;
     crema_err_t err = s_serve(self, 1);
     if (err != CREMA_OK && err != CREMA_EBUSY)
-        crema_log_error("cannot_serve", CREMA_TEXT("why", crema_err_text(err)));
+        crema_log_error("cannot_serve", CREMA_TEXT("why", agent_words_error(err)));
     return 0;
 }
 
@@ -303,11 +304,11 @@ agent_run(const agent_config_t *config)
         if (err == CREMA_EBUSY)
             crema_log_info("standing_by", CREMA_TEXT("spool", config->spool_dir));
         else if (err != CREMA_OK) /* the command continues unmeasured */
-            crema_log_error("cannot_serve", CREMA_TEXT("why", crema_err_text(err)));
+            crema_log_error("cannot_serve", CREMA_TEXT("why", agent_words_error(err)));
         s_run_loop(&self);
     } else {
         crema_log_error("cannot_serve", CREMA_TEXT("spool", config->spool_dir),
-                        CREMA_TEXT("why", crema_err_text(err)));
+                        CREMA_TEXT("why", agent_words_error(err)));
         self.life.status = AGENT_EXIT_FAILED;
         agent_daemon_ready(config->ready, AGENT_EXIT_FAILED);
     }

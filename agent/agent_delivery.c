@@ -86,10 +86,9 @@ s_trim(agent_delivery_t *self, const crema_id_t *stream_id, uint64_t committed)
     crema_err_t err = crema_spool_trim(self->spool, stream_id, committed);
     if (err != CREMA_OK && err != CREMA_ENOENT) {
         if (!self->trim_warned)
-            crema_log_warn(
-                "trim_failed", CREMA_ID("stream", stream_id),
-                CREMA_TEXT("why", err == CREMA_EIO ? strerror(errno) : crema_err_text(err)),
-                CREMA_TEXT("remedy", "its files are delivered; it is tried again"));
+            crema_log_warn("trim_failed", CREMA_ID("stream", stream_id),
+                           CREMA_TEXT("why", agent_words_error(err)),
+                           CREMA_TEXT("remedy", "its files are delivered; it is tried again"));
         self->trim_failed = self->trim_warned = true;
     }
 }
@@ -194,7 +193,7 @@ s_send(agent_delivery_t *self, const crema_msg_t *msg)
         crema_session_on_unsent(self->session, crema_clock_mono_ns());
     else if (err != CREMA_OK)
         crema_log_error("message_not_sent", CREMA_TEXT("type", crema_msg_name(msg->type)),
-                        CREMA_TEXT("why", crema_err_text(err)));
+                        CREMA_TEXT("why", agent_words_error(err)));
 }
 
 /* *ret_numbers: how many numbers were sent; with a LOSS more than frames. */
@@ -239,7 +238,8 @@ s_send_data(agent_delivery_t *self, const crema_session_action_t *action)
     crema_err_t err = s_read_and_send(self, action, &bytes, &numbers);
     if (err != CREMA_OK && err != CREMA_EAGAIN && err != CREMA_ENOENT)
         crema_log_warn("data_not_sent", CREMA_ID("stream", &action->stream_id),
-                       CREMA_INT("seq", action->first_seq), CREMA_TEXT("why", crema_err_text(err)));
+                       CREMA_INT("seq", action->first_seq),
+                       CREMA_TEXT("why", agent_words_error(err)));
     /* A range larger than the count field is reported in part: the rest is sent later as the
      * same LOSS. */
     uint32_t n = numbers < UINT32_MAX ? (uint32_t)numbers : UINT32_MAX;

@@ -1,5 +1,6 @@
 #include "agent_proc.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -7,6 +8,12 @@
 #include <unistd.h>
 
 #define KEPT_MAX 512 /* descriptors from this one on are not kept: spools need some, too */
+
+bool
+agent_proc_is_short(int why)
+{
+    return why == EMFILE || why == ENFILE || why == ENOMEM;
+}
 
 /* Anything but a regular file is ignored: a user's mounts may put anything there, and opening a
  * FIFO would block. */

@@ -1,5 +1,6 @@
 #include "agent_sampler.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +8,11 @@
 #include <unistd.h>
 
 #include "agent_network.h"
+#include "agent_proc.h"
 #include "agent_source.h"
 #include "agent_stream.h"
 #include "crema_clock.h"
+#include "crema_log.h"
 #include "crema_map.h"
 #include "crema_time.h"
 
@@ -69,6 +72,8 @@ struct agent_sampler {
     uint64_t streams, rows_written;
     uint64_t dropped; /* rows that the spool did not accept */
     uint64_t hidden;  /* streams of other users, for want of rights */
+    bool is_short;    /* this follow() could not take up a worker that it could see */
+    bool warned_short;
 };
 
 /* ---- creation */
@@ -217,7 +222,7 @@ s_is_over(const agent_sampler_t *self, const crema_id_t *run_id)
     return false;
 }
 
-/* The run's stream, begun if necessary; NULL on failure. */
+/* The run's stream, begun if necessary; NULL, with errno, on failure. */
 static run_t *
 s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
 {
@@ -250,10 +255,24 @@ s_write_name(run_t *run, worker_t *worker, const Crema__StreamInfo *info)
 
 /* ---- which workers are sampled */
 
-/* The worker's process, if it is visible here. */
-static agent_source_t *
-s_open_source(agent_sampler_t *self, const crema_spool_stream_t *stream)
+/* It is tried again with the next follow(), since what was missing may come back: a descriptor,
+ * memory, room on the disk. */
+static void
+s_note_short(agent_sampler_t *self, const crema_spool_stream_t *stream, int why)
 {
+    self->is_short = true;
+    if (!self->warned_short)
+        crema_log_warn("worker_not_sampled", CREMA_ID("stream", &stream->stream_id),
+                       CREMA_TEXT("why", strerror(why)),
+                       CREMA_TEXT("remedy", "it is tried again with each look into the spool"));
+    self->warned_short = true;
+}
+
+/* The worker's process, if it is visible here. *ret_again: that could not be seen now. */
+static agent_source_t *
+s_open_source(agent_sampler_t *self, const crema_spool_stream_t *stream, bool *ret_again)
+{
+    *ret_again = false;
     char prefix[3 + CREMA_ID_HEX_CHARS + 1] = "sp-";
     crema_id_hex(&stream->stream_id, prefix + 3);
     const agent_writer_t writer = {
@@ -261,13 +280,21 @@ s_open_source(agent_sampler_t *self, const crema_spool_stream_t *stream)
         .owner = stream->owner,
         .began_ns = crema_time_add(stream->info.t_mono_ns, crema_clock_suspended_ns())};
     bool here = !*stream->info.boot_id || strcmp(stream->info.boot_id, self->boot_id) == 0;
-    agent_source_t *source;
-    if (!here || agent_source_new(self->config.proc, stream->info.pid, &source) != CREMA_OK)
+    agent_source_t *source = NULL;
+    if (!here)
         return NULL;
-    if (!agent_source_is_writer(source, &writer)) {
-        self->hidden += stream->owner != geteuid() && agent_source_is_hidden(source);
+    crema_err_t err = agent_source_new(self->config.proc, stream->info.pid, &source);
+    bool is_short = err == CREMA_ENOMEM;
+    int why = is_short ? errno : 0;
+    if (err == CREMA_OK && !agent_source_is_writer(source, &writer)) {
+        why = errno;
+        is_short = agent_proc_is_short(why);
+        self->hidden += !is_short && stream->owner != geteuid() && agent_source_is_hidden(source);
         agent_source_destroy(&source);
     }
+    if (is_short)
+        s_note_short(self, stream, why);
+    *ret_again = is_short;
     return source;
 }
 
@@ -285,13 +312,15 @@ s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
     worker->memory_limit_b = stream->info.memory_limit_b;
     worker->seen = self->follows;
     size_t runs = self->n_runs;
-    worker->source = s_open_source(self, stream);
+    bool again;
+    worker->source = s_open_source(self, stream, &again);
     run_t *run = worker->source ? s_begin_run(self, &stream->run_id, stream->owner) : NULL;
     if (!run) {
-        const bool is_foreign = stream->owner != geteuid(), is_here = worker->source != NULL;
-        self->hidden += is_here && is_foreign;
+        if (worker->source)
+            s_note_short(self, stream, errno);
+        again |= worker->source != NULL;
         agent_source_destroy(&worker->source);
-        if (is_here && !is_foreign) /* no room or descriptor for a stream: it is tried again */
+        if (again)
             (void)s_remove_worker(self, worker);
         return false;
     }
@@ -316,6 +345,7 @@ agent_sampler_follow(agent_sampler_t *self, const crema_spool_t *spool)
 {
     bool changed = false;
     self->follows++;
+    self->is_short = false;
     for (size_t i = 0; !self->stopped && i < crema_spool_count(spool); i++) {
         const crema_spool_stream_t *stream = crema_spool_stream(spool, i);
         if (!s_is_wanted(self, stream))
@@ -331,6 +361,7 @@ agent_sampler_follow(agent_sampler_t *self, const crema_spool_t *spool)
     worker_t *gone;
     while ((gone = s_find(self, s_is_not_seen, &self->follows)))
         changed = s_remove_worker(self, gone) || changed;
+    self->warned_short = self->warned_short && self->is_short;
     return changed;
 }
 

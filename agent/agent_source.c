@@ -61,12 +61,13 @@ agent_source_new(const char *proc, int32_t pid, agent_source_t **ret_self)
     self->pid = pid;
     for (int i = 0; i < FILES; i++)
         self->kept[i] = -1;
-    self->dir = agent_proc_open_process(proc, pid);
     self->proc = strdup(proc);
-    if (self->dir < 0 || !self->proc) {
-        crema_err_t err = self->proc ? CREMA_ENOENT : CREMA_ENOMEM;
+    self->dir = self->proc ? agent_proc_open_process(proc, pid) : -1;
+    if (self->dir < 0) {
+        const int why = errno;
         agent_source_destroy(&self);
-        return err;
+        errno = why;
+        return agent_proc_is_short(why) ? CREMA_ENOMEM : CREMA_ENOENT;
     }
     *ret_self = self;
     return CREMA_OK;
@@ -146,15 +147,18 @@ agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer)
     const char *prefix = writer->prefix;
     char text[8192];
     uint32_t user;
+    errno = 0;
     if (agent_proc_read(self->dir, "status", text, sizeof text) < 0 || !s_has_own_pid(self, text) ||
         !s_runs_as(text, &user) || user != writer->owner || !s_was_there(self, writer->began_ns))
         return false;
     int fd = openat(self->dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
+        const int why = errno;
         if (fd >= 0)
             close(fd);
-        return true; /* another user's: not visible */
+        errno = why;
+        return !agent_proc_is_short(why); /* another user's: not visible */
     }
     bool found = false;
     const struct dirent *item;
@@ -168,6 +172,7 @@ agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer)
         found = name && strncmp(name + 1, prefix, strlen(prefix)) == 0;
     }
     closedir(dir);
+    errno = 0;
     return found;
 }
 

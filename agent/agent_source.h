@@ -32,7 +32,7 @@ typedef struct {
 typedef bool (*agent_source_skip_fn)(void *context, int32_t pid);
 
 /* What its descendants did still counts after they are gone, if their parent waited for them.
- * CREMA_ENOENT: the process was not found. */
+ * CREMA_ENOENT: the process was not found. CREMA_ENOMEM, with errno: no descriptor or memory. */
 CREMA_MUST_CHECK crema_err_t agent_source_new(const char *proc, int32_t pid,
                                               agent_source_t **ret_self);
 void agent_source_destroy(agent_source_t **self_p);
@@ -47,7 +47,7 @@ typedef struct {
 /* True if this process is that writer: it runs as the file's owner, existed when the stream
  * began, has that pid in its own view (the same number may occur in another PID namespace) and,
  * as far as visible, has such a file open. A pid in a file proves nothing, since a user can write
- * any number. */
+ * any number. False with an errno of agent_proc_is_short(): it could not be looked at. */
 bool agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer);
 
 /* True if the kernel does not show this user what the process has open, so that it cannot be known

@@ -100,14 +100,37 @@ s_is_of_run(const char *name, const char *prefix)
            crema_id_parse(name + n, &run_id);
 }
 
+/* PREFIX and so many lower-case hexadecimal digits. */
+static bool
+s_is_numbered(const char *name, const char *prefix, size_t digits)
+{
+    size_t n = strlen(prefix);
+    return s_starts_with(name, prefix) && strlen(name + n) == digits &&
+           strspn(name + n, "0123456789abcdef") == digits;
+}
+
+/* A segment that was being made: ".new-" and its name. */
+static bool
+s_is_new_segment(const char *name)
+{
+    static const char c_prefix[] = ".new-sp-";
+    const size_t n = sizeof c_prefix - 1;
+    char id[sizeof c_prefix + CREMA_ID_HEX_CHARS];
+    if (!s_starts_with(name, c_prefix) || strlen(name) < n + CREMA_ID_HEX_CHARS + 1)
+        return false;
+    snprintf(id, sizeof id, "%.*s", (int)sizeof id - 1, name);
+    return s_is_numbered(id, c_prefix, CREMA_ID_HEX_CHARS) &&
+           s_is_numbered(name + n + CREMA_ID_HEX_CHARS, "-", 16);
+}
+
 /* Users may keep files of their own beside these. */
 static bool
 s_is_spool_file(const char *name)
 {
     static const char *const names[] = {"agent.lock", "starter.lock", "agent_id", "agent.log",
                                         "way",        "way.lock",     NULL};
-    return crema_text_is_in(name, names) || s_starts_with(name, ".new-sp-") ||
-           s_starts_with(name, ".agent_id-") || s_is_of_run(name, "ended-") ||
+    return crema_text_is_in(name, names) || s_is_new_segment(name) ||
+           s_is_numbered(name, ".agent_id-", CREMA_ID_HEX_CHARS) || s_is_of_run(name, "ended-") ||
            s_is_of_run(name, "writers-");
 }
 
@@ -120,12 +143,21 @@ s_is_segment(const char *name)
 static bool
 s_is_key_file(const char *name)
 {
-    if (s_starts_with(name, ".new-"))
+    static const char *const names[] = {
+        "server.key", "server.key_secret", "client.key", "client.key_secret",
+        "agent.key",  "agent.key_secret",  NULL};
+    char whole[NAME_MAX + 1];
+    if (crema_text_is_in(name, names))
         return true;
-    if (*name == '.') /* a file that was being written */
-        name++;
-    return s_starts_with(name, "server.key") || s_starts_with(name, "client.key") ||
-           s_starts_with(name, "agent.key");
+    if (*name != '.')
+        return false;
+    /* One that was being written: ".new-" and a number, or "." NAME "." PID. */
+    snprintf(whole, sizeof whole, "%.*s", (int)sizeof whole - 1, name + 1);
+    char *pid = strrchr(whole, '.');
+    if (!pid || pid[1] == '\0' || strspn(pid + 1, "0123456789") != strlen(pid + 1))
+        return s_is_numbered(name, ".new-", 16);
+    *pid = '\0';
+    return crema_text_is_in(whole, names);
 }
 
 static void

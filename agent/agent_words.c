@@ -1,5 +1,8 @@
 #include "agent_words.h"
 
+#include <errno.h>
+#include <string.h>
+
 const char *
 agent_words_fence(crema_fence_reason_t reason)
 {
@@ -26,4 +29,10 @@ agent_words_refusal(crema_fence_reason_t reason)
     default:
         return "the aggregator refused this agent";
     }
+}
+
+const char *
+agent_words_error(crema_err_t err)
+{
+    return err == CREMA_EIO && errno ? strerror(errno) : crema_err_text(err);
 }

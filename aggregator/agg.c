@@ -277,11 +277,7 @@ s_make_parts(agg_t *self)
         .user_context = self,
     };
     crema_err_t err = crema_arena_new(ARENA_BYTES, &self->arena);
-    if (err == CREMA_OK)
-        err = agg_core_new(&config, &self->core);
-    if (err == CREMA_OK)
-        err = agg_peers_new(PEERS_MAX, &self->peers);
-    return err;
+    return err == CREMA_OK ? agg_core_new(&config, &self->core) : err;
 }
 
 static crema_err_t
@@ -329,7 +325,9 @@ s_start(agg_t *self, char *why, size_t size)
         err = s_bind(self, why, size);
     if (err != CREMA_OK)
         return err;
-    err = s_wire_up(self);
+    err = agg_peers_new(PEERS_MAX, crema_server_ring(self->server), &self->peers);
+    if (err == CREMA_OK)
+        err = s_wire_up(self);
     return err == CREMA_OK ? s_serve_metrics(self, why, size)
                            : crema_server_fail(err, why, size, "the program cannot start: %s",
                                                crema_err_text(err));

@@ -46,10 +46,10 @@ struct agg {
 
 void agg_send(agg_t *self, const agg_action_t *action);
 /* Admits the key of a run's own agents. */
-void agg_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner,
-              ProtobufCBinaryData key);
-/* Ends the keys of runs that were forgotten; with `spares_new` not those that were lent, or whose
- * run was still known, a minute ago. */
+void agg_admit_key(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner,
+                   ProtobufCBinaryData key);
+/* Ends the keys of runs that were forgotten; with `spares_new` not those that were admitted, or
+ * whose run was still known, a minute ago. */
 void agg_take_back_keys(agg_t *self, bool spares_new);
 /* Carries out all pending actions. */
 void agg_act(agg_t *self);

@@ -85,12 +85,12 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
         crema_log_warn("message_bad", CREMA_TEXT("why", crema_err_text(err)));
         agg_core_on_bad(self->core, peer, err);
     } else {
-        agg_core_on_peer(self->core, peer, from, &msg, mono_ns, real_ns);
-        bool taken = agg_core_took_run(self->core); /* a refused message changes nothing */
+        /* a refused message about a run changes nothing */
+        bool taken = agg_core_on_peer(self->core, peer, from, &msg, mono_ns, real_ns);
         if (msg.type == CREMA_MSG_RUN_OPEN && taken)
             s_count_run(self, crema_id_of(msg.run_id));
         if (msg.type == CREMA_MSG_RUN_QUERY && taken && msg.run_query.agent_key.len > 0)
-            agg_lend(self, crema_id_of(msg.run_id), &from->key, msg.run_query.agent_key);
+            agg_admit_key(self, crema_id_of(msg.run_id), &from->key, msg.run_query.agent_key);
     }
     agg_act(self);
 }
@@ -101,7 +101,7 @@ s_on_known_run(agg_t *self, const Crema__RunOpen *run)
 {
     const crema_id_t *owner = crema_id_of(run->owner);
     if (run->agent_key.len > 0 && crema_keyring_knows(crema_server_ring(self->server), owner))
-        agg_lend(self, crema_id_of(run->run_id), owner, run->agent_key);
+        agg_admit_key(self, crema_id_of(run->run_id), owner, run->agent_key);
 }
 
 /* Where there was no run before, patience with unknown keys would only hold new agents up: a

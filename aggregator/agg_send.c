@@ -115,7 +115,8 @@ s_log_split(const agg_t *self, const crema_id_t *run_id)
     crema_log_info("run_split", CREMA_ID("run", run_id),
                    CREMA_REAL("processor_s", agg_rollup_side_s(rollup, CREMA_SIDE_PROCESSOR)),
                    CREMA_REAL("overhead_s", agg_rollup_overhead_s(rollup)),
-                   CREMA_REAL("wasted_s", agg_rollup_side_s(rollup, CREMA_SIDE_WASTED)));
+                   CREMA_REAL("wasted_s", agg_rollup_side_s(rollup, CREMA_SIDE_WASTED)),
+                   CREMA_INT("not_taken", agg_rollup_stats(rollup).not_taken));
 }
 
 static void
@@ -159,7 +160,8 @@ agg_take_back_keys(agg_t *self, bool spares_new)
 }
 
 void
-agg_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner, ProtobufCBinaryData key)
+agg_admit_key(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner,
+              ProtobufCBinaryData key)
 {
     crema_keyring_t *ring = crema_server_ring(self->server);
     crema_err_t err = crema_keyring_lend(ring, run_id, owner, key.data);
@@ -186,9 +188,9 @@ agg_act(agg_t *self)
             s_on_event(self, &action);
             continue;
         }
-        if (action.type == AGG_LEND) {
+        if (action.type == AGG_ADMIT_KEY) {
             const Crema__RunOpen *run = &action.msg->run_open;
-            agg_lend(self, crema_id_of(run->run_id), crema_id_of(run->owner), run->agent_key);
+            agg_admit_key(self, crema_id_of(run->run_id), crema_id_of(run->owner), run->agent_key);
             continue;
         }
         if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_RUN_SEAL) {

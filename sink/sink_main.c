@@ -96,7 +96,7 @@ s_serve(int argc, char **argv)
         "[serve] --store DIR [options]\n"
         "       crema-sink rebuild JOURNAL [--output FILE] [--json]\n"
         "       crema-sink check FILE...\n"
-        "       crema-sink store STORE [export RUN DIR]\n"
+        "       crema-sink store STORE\n"
         "       crema-sink columns [--markdown]",
         "Takes the records of runs from aggregators, keeps them in journals and writes one HDF5 "
         "file per run.",

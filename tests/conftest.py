@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+import missing
 from children import none_outlive_this
 from left_processes import LeftProcesses
 from outcomes import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401
@@ -41,7 +42,7 @@ def no_child_outlives_its_test():
 def _sample(name: str) -> str:
     path = SAMPLES / name
     if not path.is_file():
-        pytest.fail(f"{path} is missing: run ./dev setup, which fetches coffea's sample files")
+        pytest.skip(missing.SAMPLES)
     return str(path)
 
 
@@ -87,7 +88,7 @@ def short_minute(monkeypatch):
 
 @pytest.fixture
 def pipelines(tmp_path):
-    """Makes pipelines that are gone after the test, whatever happened."""
+    """Makes pipelines that are gone after the test, whatever happened; a failure is shown with what their programs logged."""
     from kept_records import PROGRAMS, Pipeline
 
     made = []
@@ -99,6 +100,7 @@ def pipelines(tmp_path):
     yield make
     for pipeline in made:
         pipeline.destroy()
+        pipeline.print_logs()
 
 
 def pytest_collection_modifyitems(items):

@@ -32,7 +32,7 @@ typedef struct crema_session crema_session_t;
 typedef enum {
     CREMA_SESSION_INIT,
     CREMA_SESSION_BACKOFF, /* waits for the next dial */
-    /* dialled and sent HELLO, which is repeated every 2 s until WELCOME */
+    /* dialled and sent HELLO, which is repeated until WELCOME: after 0.1 s, then up to every 2 s */
     CREMA_SESSION_HELLO_SENT,
     CREMA_SESSION_STREAMING,
     CREMA_SESSION_STALLED,  /* welcomed, but without credit */

@@ -75,7 +75,9 @@ s_write(crema_spool_writer_t *self, size_t n)
         self->next++;
         return CREMA_OK;
     }
-    crema_err_t err = done < 0 ? s_error(errno) : CREMA_ENOSPC;
+    if (done >= 0)
+        errno = ENOSPC;
+    crema_err_t err = s_error(errno);
     if (done > 0 && ftruncate(self->fd, (off_t)self->size) != 0)
         self->size = CREMA_SPOOL_SEGMENT_BYTES;
     return err;
@@ -123,11 +125,13 @@ crema_spool_writer_open(const char *dir, const crema_id_t *stream_id, const Crem
     if (err == CREMA_OK)
         err = s_append(self, &record, info->t_mono_ns);
     if (err != CREMA_OK) {
+        const int why = errno;
         if (self->fd >= 0) {
             char name[CREMA_SPOOL_NAME_CHARS + 1];
             (void)unlinkat(self->dir, crema_spool_name(stream_id, 1, name), 0);
         }
         s_free(&self);
+        errno = why;
         return err;
     }
     *ret_self = self;

@@ -1,4 +1,6 @@
-#include "agg_core_private.h"
+#include "agg_core_impl.h"
+#include "agg_messages.h"
+#include "agg_verdict.h"
 
 #include <stdlib.h>
 
@@ -8,19 +10,21 @@ static crema_err_t
 s_make_parts(agg_core_t *self)
 {
     const agg_config_t *config = &self->config;
-    crema_err_t err = crema_map_new(config->agents_max, &self->clients);
+    crema_err_t err = crema_map_new(config->agents_max, &self->sessions);
     if (err == CREMA_OK)
-        err = crema_map_new(config->agents_max, &self->peers);
+        err = crema_map_new(config->agents_max, &self->connections);
     if (err == CREMA_OK)
-        err = crema_map_new(config->streams_max, &self->flows);
+        err = crema_map_new(config->streams_max, &self->streams);
     if (err == CREMA_OK)
-        err = crema_map_new(config->runs_max, &self->entries);
+        err = crema_map_new(config->runs_max, &self->runs);
     if (err == CREMA_OK)
         err = crema_map_new(config->runs_max + config->agents_max + 1, &self->owners);
     if (err == CREMA_OK)
         err = agg_credit_new((uint64_t)config->credit_pool_b, &self->credit);
     if (err == CREMA_OK)
-        err = agg_awaited_new(&self->awaited);
+        err = agg_awaited_init(&self->awaited);
+    if (err == CREMA_OK)
+        err = agg_lists_new(&self->serving);
     if (err == CREMA_OK)
         err = crema_arena_new(CREMA_RECORD_ARENA_BYTES, &self->record_arena);
     return err == CREMA_OK ? crema_stream_table_new(CREMA_WIRE_TABLE_ROWS_SENT, &self->table) : err;
@@ -38,13 +42,11 @@ agg_core_new(const agg_config_t *config, agg_core_t **ret_self)
         return CREMA_ENOMEM;
     self->config = *config;
     self->want_list = true;
-    agg_due_init(self);
-    crema_list_init(&self->clients_out);
+    agg_sessions_init(self);
     crema_list_init(&self->runs_out);
     crema_list_init(&self->ending);
     crema_list_init(&self->filing);
     crema_list_init(&self->over);
-    crema_list_init(&self->gone);
     for (int age = 0; age < AGG_AGES; age++)
         crema_list_init(&self->ages[age]);
     crema_list_init(&self->due);
@@ -73,52 +75,54 @@ agg_core_destroy(agg_core_t **self_p)
     agg_core_t *self = *self_p;
     if (!self)
         return;
-    for (agg_entry_t *entry; (entry = s_any(self->entries)) != NULL;)
-        agg_entry_forget(self, entry); /* with its streams: each belongs to a run */
-    for (agg_client_t *client; (client = s_any(self->clients)) != NULL;)
-        agg_client_free(self, client);
-    crema_map_destroy(&self->flows);
-    crema_map_destroy(&self->clients);
-    crema_map_destroy(&self->entries);
+    for (agg_run_t *run; (run = s_any(self->runs)) != NULL;)
+        agg_run_forget(self, run); /* with its streams: each belongs to a run */
+    for (agg_session_t *session; (session = s_any(self->sessions)) != NULL;)
+        agg_session_forget(self, session);
+    crema_map_destroy(&self->streams);
+    crema_map_destroy(&self->sessions);
+    crema_map_destroy(&self->runs);
     crema_map_destroy(&self->owners);
-    crema_map_destroy(&self->peers);
+    crema_map_destroy(&self->connections);
     agg_credit_destroy(&self->credit);
-    agg_awaited_destroy(&self->awaited);
+    agg_lists_destroy(&self->awaited.of_agents);
+    agg_lists_destroy(&self->serving);
     crema_arena_destroy(&self->record_arena);
     free(self->table);
     free(self);
     *self_p = NULL;
 }
 
-void
+bool
 agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_principal_t *from,
                  const crema_msg_t *msg, int64_t mono_ns, int64_t real_ns)
 {
+    bool takes_run = false;
     self->real_ns = real_ns;
     self->from = *from;
-    self->took_run = false;
     if (!crema_principal_may_send(from, msg->type)) {
         agg_refuse_principal(self, peer);
-        return;
+        return false;
     }
     switch (msg->type) {
     case CREMA_MSG_HELLO:
     case CREMA_MSG_DATA:
     case CREMA_MSG_HEARTBEAT:
     case CREMA_MSG_BYE:
-        agg_agents_on_message(self, peer, msg, mono_ns);
+        agg_sessions_on_message(self, peer, msg, mono_ns);
         break;
     case CREMA_MSG_RUN_OPEN:
     case CREMA_MSG_RUN_END:
     case CREMA_MSG_RUN_QUERY:
     case CREMA_MSG_RUN_WRITERS:
-        agg_runs_on_message(self, peer, msg, mono_ns);
+        takes_run = agg_runs_on_message(self, peer, msg, mono_ns);
         break;
     default:
         self->stats.bad_messages++;
-        return;
+        return false;
     }
     agg_runs_decide(self, mono_ns, real_ns);
+    return takes_run;
 }
 
 void
@@ -138,17 +142,25 @@ agg_core_on_sink(agg_core_t *self, const crema_msg_t *msg, int64_t mono_ns, int6
 }
 
 void
+agg_core_on_revoked(agg_core_t *self, const crema_id_t *key, int64_t mono_ns, int64_t real_ns)
+{
+    self->real_ns = real_ns;
+    agg_sessions_on_revoked(self, key);
+    agg_runs_on_revoked(self, key, mono_ns);
+    agg_runs_decide(self, mono_ns, real_ns);
+}
+
+void
 agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns)
 {
     self->real_ns = real_ns;
     agg_sink_on_tick(self, mono_ns);
-    agg_flows_on_tick(self, mono_ns);
-    agg_agents_on_tick(self, mono_ns);
+    agg_streams_on_tick(self, mono_ns);
+    agg_sessions_on_tick(self, mono_ns);
     agg_runs_on_tick(self, mono_ns);
-    agg_ages_on_tick(self, mono_ns);
     if (mono_ns - self->swept_ns >= SWEEP_NS) {
         self->swept_ns = mono_ns;
-        agg_flows_sweep(self);
+        agg_streams_sweep(self);
     }
     agg_runs_decide(self, mono_ns, real_ns);
 }
@@ -157,9 +169,9 @@ bool
 agg_core_is_quiet(const agg_core_t *self)
 {
     return crema_list_is_empty(&self->ending) && crema_list_is_empty(&self->filing) &&
-           crema_list_is_empty(&self->watched) &&
-           crema_list_is_empty(agg_awaited_mended(self->awaited)) && self->sink_known &&
-           !self->sink_full && (self->sink_pinged_ns <= self->sink_heard_ns || self->sink_silent);
+           crema_list_is_empty(&self->watched) && crema_list_is_empty(&self->awaited.recovered) &&
+           self->sink_known && !self->sink_full &&
+           (self->sink_pinged_ns <= self->sink_heard_ns || self->sink_silent);
 }
 
 int64_t
@@ -184,10 +196,10 @@ agg_stats_t
 agg_core_stats(const agg_core_t *self)
 {
     agg_stats_t stats = self->stats;
-    stats.agents_live = self->n_reported[AGG_AGENT_LIVE];
-    stats.agents_suspect = self->n_reported[AGG_AGENT_SUSPECT];
-    stats.agents_lost = self->n_reported[AGG_AGENT_LOST] + self->n_reported[AGG_AGENT_EXPIRED];
-    stats.streams = crema_map_count(self->flows);
+    stats.agents_live = self->n_reported[AGG_SESSION_LIVE];
+    stats.agents_suspect = self->n_reported[AGG_SESSION_SUSPECT];
+    stats.agents_lost = self->n_reported[AGG_SESSION_LOST] + self->n_reported[AGG_SESSION_EXPIRED];
+    stats.streams = crema_map_count(self->streams);
     stats.credit_granted_b = agg_credit_granted_b(self->credit);
     stats.credit_in_use_b = agg_credit_in_use_b(self->credit);
     return stats;
@@ -196,11 +208,30 @@ agg_core_stats(const agg_core_t *self)
 bool
 agg_core_look(const agg_core_t *self, const crema_id_t *run_id, Crema__RunState *ret_state)
 {
-    const agg_entry_t *entry = crema_map_find(self->entries, run_id);
-    if (!entry)
+    const agg_run_t *run = crema_map_find(self->runs, run_id);
+    if (!run)
         return false;
-    *ret_state = agg_entry_state(self, entry);
+    *ret_state = agg_run_report(self, run);
     return true;
+}
+
+const agg_rollup_t *
+agg_core_split(const agg_core_t *self, const crema_id_t *run_id)
+{
+    const agg_run_t *run = crema_map_find(self->runs, run_id);
+    return run ? run->rollup : NULL;
+}
+
+const agg_rollup_t *
+agg_core_next_split(const agg_core_t *self, size_t *cursor, Crema__RunState *ret_state)
+{
+    const agg_run_t *run;
+    while ((run = crema_map_next(self->runs, cursor)) != NULL)
+        if (run->rollup) {
+            *ret_state = agg_run_report(self, run);
+            return run->rollup;
+        }
+    return NULL;
 }
 
 bool
@@ -213,13 +244,7 @@ bool
 agg_core_forget_finished(agg_core_t *self, const crema_id_t *owner)
 {
     const agg_owner_t *found = crema_map_find(self->owners, owner);
-    return found && agg_entry_make_room(self, found);
-}
-
-bool
-agg_core_took_run(const agg_core_t *self)
-{
-    return self->took_run;
+    return found && agg_runs_make_room(self, found);
 }
 
 const char *

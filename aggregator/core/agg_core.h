@@ -1,10 +1,14 @@
 /* agg_core - everything the aggregator decides: sessions, streams, runs, verdicts. Pure: events
  * in, actions out; time is an argument; no socket, clock, file or log.
  *
+ * Events send nothing: they mark what is wanted and link the object into a list, and
+ * agg_core_next() produces one action at a time. So an event costs what it touches, whatever the
+ * number of agents and streams.
+ *
  * It keeps no record longer than the event that brought it: what a sink has lost is requested
- * again from the agents, whose spools keep everything uncommitted. It is composed of agg_agent
- * (session and heartbeats of an agent), agg_credit, crema_stream (a stream, the receiver's
- * half), crema_offset (clocks), agg_run (barrier and verdict) and agg_rollup (live split). */
+ * again from the agents, whose spools keep everything uncommitted. Its things
+ * are agg_session (an agent and its connection), agg_stream (a stream, the receiver's half) and
+ * agg_run; agg_core_impl.h has the rest. */
 #ifndef AGG_CORE_H
 #define AGG_CORE_H
 
@@ -42,8 +46,8 @@ typedef struct {
 typedef enum {
     AGG_TO_PEER,
     AGG_TO_SINK,
-    AGG_LEND,  /* `msg` is a RUN_OPEN with the key of the run's own agents: admit that key */
-    AGG_EVENT, /* for the log and the tap */
+    AGG_ADMIT_KEY, /* `msg` is a RUN_OPEN with the key of the run's own agents: admit that key */
+    AGG_EVENT,     /* for the log and the tap */
 } agg_action_type_t;
 
 /* X(EVENT, name). STREAM_REFUSED: the run does not belong to the stream's user; at most once a
@@ -78,7 +82,7 @@ const char *agg_event_name(agg_event_t event); /* "agent_welcomed", ... */
 typedef struct {
     agg_action_type_t type;
     agg_peer_t peer;        /* TO_PEER */
-    const crema_msg_t *msg; /* TO_PEER, TO_SINK, LEND: valid until the next action */
+    const crema_msg_t *msg; /* TO_PEER, TO_SINK, ADMIT_KEY: valid until the next action */
     agg_event_t event;      /* EVENT */
     crema_id_t agent_id;    /* EVENT; zero if it does not apply */
     crema_id_t run_id;
@@ -94,8 +98,9 @@ int64_t agg_core_sink_silent_ns(const agg_core_t *self, int64_t now_ns);
 
 /* A message of an agent or a collector. `from` is the principal of the connection, the same for
  * all messages of one `peer`. DATA's frames must stay valid until all actions were taken.
- * `mono_ns` and `real_ns` are the aggregator's clocks when the message was received. */
-void agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_principal_t *from,
+ * `mono_ns` and `real_ns` are the aggregator's clocks when the message was received. True if it is
+ * a message about a run and was accepted. */
+bool agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_principal_t *from,
                       const crema_msg_t *msg, int64_t mono_ns, int64_t real_ns);
 /* A message that could not be decoded: counted. CREMA_EVERSION is answered with FENCE(VERSION). */
 void agg_core_on_bad(agg_core_t *self, agg_peer_t peer, crema_err_t why);
@@ -135,7 +140,7 @@ typedef struct {
     uint64_t credit_granted_b, credit_in_use_b;
     uint64_t no_room;          /* agents and streams above this aggregator's limits */
     uint64_t agents_looked_at; /* checks whether an agent has become silent */
-    uint64_t split_left;       /* records and runs missing in live splits: damage, or no memory */
+    uint64_t split_left;       /* what live splits lack: damage, a share, or no memory */
 } agg_stats_t;
 agg_stats_t agg_core_stats(const agg_core_t *self);
 
@@ -146,9 +151,6 @@ bool agg_core_look(const agg_core_t *self, const crema_id_t *run_id, Crema__RunS
 /* Forgets the longest finished run of that client's key, complete ones first. False: it has
  * none. */
 bool agg_core_forget_finished(agg_core_t *self, const crema_id_t *owner);
-
-/* True if the last message about a run was accepted. */
-bool agg_core_took_run(const agg_core_t *self);
 
 /* True if the sink responds and its list of streams is known. */
 bool agg_core_has_sink(const agg_core_t *self);

@@ -1,22 +1,15 @@
-/* agg_run - one run: its members, what is outstanding, and the verdict once nothing is or waiting
- * has ended. Pure: time is an argument.
+/* agg_run - one run: what its client sent, what is outstanding, and the verdict once nothing is or
+ * waiting has ended. Pure: time is an argument.
  *
  *     UNKNOWN --RUN_OPEN--> OPEN
  *     UNKNOWN, OPEN --RUN_END, or abandoned--> BARRIER --all settled or given up--> VERDICT
  *     VERDICT --SEALED--> SEALED, FAILED --late data completes it--> VERDICT
  *     any later phase of an abandoned run --RUN_END--> BARRIER
  *
- * These are the phases the collector sees; crema_life defines the permitted transitions.
+ * These are the phases the collector sees. For whom a run waits, and how long, is in
+ * agg_members.h.
  *
- * A member is an agent with streams of the run, or one that was alive while the run ended, may
- * have some by its key and by what it declared, and must report that it has none. The member with
- * the zero id stands for streams that no agent lists. A member is *settled* when it has answered
- * the barrier (or need not) and every stream it listed is closed and committed to its END. It is
- * asked at 0, 2, 6, 14, 30 H after the end of the run; a wait is never longer than the cap, and
- * after the last wait it is *given up*. While outstanding records still arrive, the waits start
- * over.
- *
- * The client may limit all of this: after limit_ns without progress the verdict is given on what
+ * The client may limit the waiting: after limit_ns without progress the verdict is given on what
  * is there. Progress is an answer, or a record that its agent held when it answered and that has
  * become durable: what living writers still add is none, or a run might never end. */
 #ifndef AGG_RUN_H
@@ -26,9 +19,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agg_awaited.h"
+#include "agg_access.h"
+#include "agg_core.h"
+#include "agg_members.h"
+#include "agg_rollup.h"
+#include "agg_session.h"
+#include "agg_writers.h"
 #include "crema_error.h"
-#include "crema_life.h"
 #include "crema_list.h"
 #include "crema_map.h"
 #include "crema_wire.h"
@@ -37,74 +34,100 @@
 #define AGG_RUN_TEXT_BYTES 192
 #define AGG_RUN_SUBJECT_BYTES 64
 
-typedef struct agg_run agg_run_t;
-typedef struct agg_member agg_member_t; /* lives as long as its run */
-
-/* Both structs are for reading: only the functions below change them. */
-struct agg_member {
-    crema_id_t agent_id;
-    uint64_t streams, undone, missing;
-    bool owes_answer;
-    bool is_optional; /* it serves every run: without a stream of this one it only may have one */
-    bool given_up;
-    bool settled;    /* neither an answer nor a stream is outstanding */
-    bool waited_for; /* neither settled nor given up */
-    agg_run_t *run;
-    crema_link_t *of_agent; /* its agent's list of unsettled members */
-    crema_link_t awaited;   /* in that list */
-    uint64_t due;           /* records that were missing when it answered and still are */
-    int64_t interval_ns;
-    unsigned expected; /* how often an answer was expected */
-    int64_t asks;      /* questions asked so far */
-    int64_t ask_at_ns; /* time of the next question, or of giving up */
-    crema_link_t ask;  /* in `asks`: it is to be asked */
-};
+/* Runs are linked by age, oldest first, so that a tick only looks at the first of each list. */
+typedef enum {
+    AGG_AGE_NONE,  /* ending: other timers apply */
+    AGG_AGE_OPEN,  /* since its last record or client message: will be abandoned */
+    AGG_AGE_WHOLE, /* sealed and nothing is missing: will be forgotten soon */
+    /* sealed with reasons that late data may remove, or not sealable: will be forgotten */
+    AGG_AGE_MISSING,
+    AGG_AGES,
+} agg_age_t;
 
 typedef struct {
     char subject[AGG_RUN_SUBJECT_BYTES], text[AGG_RUN_TEXT_BYTES];
 } agg_run_subject_t;
 
 struct agg_run {
+    /* from its client */
     crema_id_t run_id;
     crema_run_phase_t phase;
-    crema_life_t life;
     bool abandoned; /* end_msg is not from its client */
-    int64_t retries, cap_ns;
-    bool opened;  /* RUN_OPEN came, here or to an earlier aggregator */
-    bool dismiss; /* its agents, when it is over */
+    bool opened;    /* RUN_OPEN came, here or to an earlier aggregator */
+    bool was_asked; /* its client has sent this aggregator a message */
+    bool dismiss;   /* its agents, when it is over */
+    bool revoked;   /* opened_by was revoked; the run is ended at once */
+    bool has_opener;
+    crema_principal_t opened_by;     /* by the first RUN_OPEN or RUN_END */
+    crema_msg_t *open_msg, *end_msg; /* copies; NULL: not opened, not ended */
+    agg_list_t list;
+
+    /* the barrier */
     uint64_t barrier_id;
     int64_t end_ns, verdict_ns;
+    int64_t retries, cap_ns;
     uint64_t progress; /* answers, and records that agents held when they answered, since the end */
     int64_t progress_ns;
-    uint64_t streams, undone, missing, committed;
+    agg_sums_t sums;
     uint64_t waiting;   /* members still waited for */
     uint64_t unsettled; /* members, including those given up */
+    /* parts of the list of writers are outstanding: see agg_run_set_list_due() */
     bool list_due;
-    bool is_listed;         /* see agg_run_set_listed() */
-    agg_member_t *unlisted; /* the member with the zero id, or NULL */
+    /* all of the list is durable, names at least one stream, and leaves none unknown */
+    bool is_listed;
     agg_member_t **members;
     size_t n_members, capacity;
     crema_map_t *by_id;
-    crema_link_t asks;
+    agg_member_t *unlisted; /* the member with the zero id, or NULL */
+    crema_link_t asks;      /* agg_member_t.ask */
     agg_awaited_t *awaited;
-    crema_link_t mended;             /* in agg_awaited_mended() */
-    crema_msg_t *open_msg, *end_msg; /* copies; NULL: not opened, not ended */
-    crema_msg_t seal;                /* end_msg with the verdict; no type: not judged */
-    crema_msg_t *sealed_msg;         /* copy; NULL: not sealed */
+    crema_link_t recovered; /* in awaited->recovered, while agg_run_is_recovered() */
+
+    /* the verdict and the file */
+    crema_msg_t seal;        /* end_msg with the verdict; no type: not judged */
+    crema_msg_t *sealed_msg; /* copy; NULL: not sealed */
     size_t n_reasons;
-    size_t lacking; /* reasons of the last verdict that late data can remove */
+    size_t removable; /* reasons of the last verdict that late data can remove */
     uint64_t reasons_left_out;
     Crema__Reason *reasons[AGG_RUN_REASONS_MAX + 1]; /* each is in reason_rows */
     Crema__Reason reason_rows[AGG_RUN_REASONS_MAX + 1];
     agg_run_subject_t subjects[AGG_RUN_REASONS_MAX + 1];
+    int64_t seal_at_ns, seal_wait_ns;
+    bool late_reported; /* since it was last sealed */
+    bool regressed;     /* records that were durable are missing, e.g. in a restored store */
+    bool is_full;       /* the sink keeps only first and last records of its streams */
+
+    /* its live split */
+    agg_rollup_t *rollup;           /* NULL: nothing of it came here yet, or split_is_over */
+    bool split_is_over;             /* it has a file, or that failed */
+    double processor_s, overhead_s; /* of a split that is over */
+
+    /* what it holds, and the key that it counts for */
+    crema_link_t streams; /* agg_stream_t.of_run */
+    agg_owner_t *owner;   /* NULL: only the sink knows it */
+    bool is_counted;      /* in the owner's sums of open runs */
+    uint64_t bytes;       /* of its records */
+    agg_usage_t uses;
+    uint64_t messages_b; /* of RUN_OPEN and RUN_END, in uses.kept_b */
+
+    /* what is to be sent, and when it is looked at */
+    crema_link_t out; /* in agg_core.runs_out */
+    uint32_t events;
+    bool want_open, want_seal, want_state;
+    bool want_end;   /* an earlier aggregator may have ended it: the sink will report the seal */
+    bool want_admit; /* the key of its own agents is to be admitted */
+    bool has_watcher;
+    agg_peer_t watcher;  /* the connection that asked last and gets updates */
+    crema_link_t ending; /* in agg_core.ending: waiting for its barrier */
+    crema_link_t filing; /* in agg_core.filing: has a verdict but no file yet */
+    crema_link_t over;   /* in agg_core.over: sealed, still has streams */
+    crema_link_t age;    /* in one of agg_core.ages */
+    agg_age_t age_of;    /* the list it is in */
+    int64_t since_ns;    /* start of its age: last record or client message, or its file */
+    int64_t since_real_ns;
 };
 
-/* The contribution of one stream. */
-typedef struct {
-    uint64_t committed;
-    uint64_t missing; /* known to exist but not committed */
-    bool done;        /* closed and committed to its END */
-} agg_tally_t;
+/* ---- the run alone */
 
 /* `awaited` is borrowed: the run registers there its unsettled members, and whether its verdict
  * can be revised. */
@@ -130,48 +153,9 @@ void agg_run_forget_client(agg_run_t *self);
  * file is of the abandoned run, and its client has ended it since. */
 CREMA_MUST_CHECK crema_err_t agg_run_on_sealed(agg_run_t *self, const Crema__Sealed *sealed);
 
-/* The member with that id, created if necessary. CREMA_ELIMIT, CREMA_ENOMEM. */
-CREMA_MUST_CHECK crema_err_t agg_run_member(agg_run_t *self, const crema_id_t *agent_id,
-                                            agg_member_t **ret_member);
-/* NULL: not a member. */
-agg_member_t *agg_run_find(const agg_run_t *self, const crema_id_t *agent_id);
-
-/* This member must answer and is asked from now on at its interval H. `silent_ns`: how long it
- * has been silent; if that exceeds all waits together it is given up at once. */
-void agg_run_expect(agg_run_t *self, agg_member_t *member, int64_t interval_ns, int64_t silent_ns,
-                    int64_t now_ns);
-/* It serves all runs: if it has been silent since the run ended and has no stream of it, the list
- * of writers is enough. Call it before agg_run_expect(). */
-void agg_run_set_optional(agg_member_t *member, bool is_optional);
-/* True for an optional member without a stream that owes its answer for two seconds, while the
- * list of writers names every stream: an agent that is there answers within a round trip, whatever
- * its H is. */
-bool agg_run_can_spare(const agg_run_t *self, const agg_member_t *member, int64_t now_ns);
-/* No agent has a stream of this run, by its list of writers: none is waited for to bring one. If
- * one comes after all, the run gets another verdict. */
-void agg_run_expect_no_stream(agg_run_t *self);
-/* Sets its interval H, which determines the waits. */
-void agg_run_pace(agg_member_t *member, int64_t interval_ns);
-/* It left: it need not answer, only its streams count. */
-void agg_run_excuse(agg_run_t *self, agg_member_t *member, int64_t now_ns);
-/* A complete table came with that barrier_seen. */
-void agg_run_on_answer(agg_run_t *self, agg_member_t *member, uint64_t barrier_seen,
-                       int64_t now_ns);
-
-/* A stream of the member came (`was` is NULL), changed, or moved to another member (`is` is
- * NULL). */
-void agg_run_tally(agg_run_t *self, agg_member_t *member, const agg_tally_t *was,
-                   const agg_tally_t *is, int64_t now_ns);
-
-void agg_run_on_tick(agg_run_t *self, int64_t now_ns);
-/* The next member to ask; NULL: none. */
-agg_member_t *agg_run_ask(agg_run_t *self);
-
 /* Parts of the list of writers have not come or are not durable. Waiting is limited; a later
  * part leads to a revised verdict. */
 void agg_run_set_list_due(agg_run_t *self, bool due);
-/* The whole list of writers is durable, names at least one stream, and leaves none unknown. */
-void agg_run_set_listed(agg_run_t *self, bool is_listed);
 /* Number of parts announced by RUN_END. */
 uint32_t agg_run_writer_parts(const agg_run_t *self);
 
@@ -182,32 +166,24 @@ bool agg_run_is_ready(const agg_run_t *self, int64_t now_ns);
  * senders start over. False if the verdict holds. */
 bool agg_run_reopen(agg_run_t *self, int64_t now_ns);
 
-/* True if everything missing has come after a verdict whose reasons late data can remove: a new
- * verdict is due. */
-bool agg_run_is_mended(const agg_run_t *self);
 /* True if returning members should be asked. */
 bool agg_run_wants_answers(const agg_run_t *self);
 
-/* Giving a verdict: clear the reasons, blame for each fault, then give it. Reasons above the
+/* Giving a verdict: clear the reasons, add one for each fault, then give it. Reasons above the
  * limit are counted in a last one. */
 void agg_run_clear_reasons(agg_run_t *self);
-void agg_run_blame(agg_run_t *self, const char *code, const char *subject, uint64_t count,
-                   const char *text);
+void agg_run_add_reason(agg_run_t *self, const char *code, const char *subject, uint64_t count,
+                        const char *text);
 /* The same for a reason that late data cannot remove. */
-void agg_run_blame_for_good(agg_run_t *self, const char *code, const char *subject, uint64_t count,
-                            const char *text);
+void agg_run_add_final_reason(agg_run_t *self, const char *code, const char *subject,
+                              uint64_t count, const char *text);
 void agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns);
 
 /* RUN_STATE without agents, waiting_for and seconds, which the caller adds. */
 Crema__RunState agg_run_state(const agg_run_t *self);
 
-/* ---- between agg_run.c, the run and its verdict, and agg_run_members.c, which it uses */
-
-/* Something that was waited for has come. */
-void agg_run_progress(agg_run_t *self, uint64_t n, int64_t now_ns);
-/* Updates what depends on agg_run_is_mended(). */
-void agg_run_follow_mended(agg_run_t *self);
-/* The member was just asked in some way: the waits start over. */
-void agg_run_begin_waits(agg_run_t *self, agg_member_t *member, int64_t now_ns);
+/* Keeps the last sums of the live split only. */
+void agg_run_end_split(agg_run_t *self);
+void agg_run_free_list(agg_run_t *self);
 
 #endif

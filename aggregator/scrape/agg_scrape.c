@@ -1,6 +1,6 @@
 #include "agg_scrape.h"
 
-#include "agg_core_private.h"
+#include "agg_core_impl.h"
 
 void
 agg_scrape_prepare(agg_counts_t *counts)
@@ -32,9 +32,9 @@ typedef struct {
 } behind_t;
 
 typedef struct {
-    size_t agents[AGG_AGENT_LEFT + 1]; /* by state */
-    size_t runs[CREMA_RUN_FAILED + 1]; /* by phase */
-    uint64_t backlog;                  /* records of all agents, of runs without a file */
+    size_t agents[AGG_SESSION_LEFT + 1]; /* by state */
+    size_t runs[CREMA_RUN_FAILED + 1];   /* by phase */
+    uint64_t backlog;                    /* records of all agents, of runs without a file */
     size_t n_behind;
     behind_t behind[BEHIND_MAX]; /* the most records first */
 } census_t;
@@ -58,10 +58,10 @@ s_count_members(const agg_core_t *core, const agg_run_t *run, census_t *census)
 {
     for (size_t i = 0; i < run->n_members; i++) {
         const agg_member_t *member = run->members[i];
-        agg_client_t *client = crema_map_find(core->clients, &member->agent_id);
-        census->backlog += member->missing;
-        if (client)
-            client->behind += member->missing;
+        agg_session_t *session = crema_map_find(core->sessions, &member->agent_id);
+        census->backlog += member->sums.missing;
+        if (session)
+            session->behind += member->sums.missing;
     }
 }
 
@@ -71,23 +71,23 @@ s_take_census(const agg_core_t *core, census_t *ret_census)
 {
     size_t cursor = 0;
     *ret_census = (census_t){0};
-    for (size_t i = 0; i <= AGG_AGENT_LEFT; i++)
+    for (size_t i = 0; i <= AGG_SESSION_LEFT; i++)
         ret_census->agents[i] = (size_t)core->n_reported[i];
-    for (agg_client_t *client; (client = crema_map_next(core->clients, &cursor)) != NULL;)
-        client->behind = 0;
+    for (agg_session_t *session; (session = crema_map_next(core->sessions, &cursor)) != NULL;)
+        session->behind = 0;
     cursor = 0;
-    for (const agg_entry_t *entry; (entry = crema_map_next(core->entries, &cursor)) != NULL;) {
-        const crema_run_phase_t phase = entry->run->phase;
+    for (const agg_run_t *run; (run = crema_map_next(core->runs, &cursor)) != NULL;) {
+        const crema_run_phase_t phase = run->phase;
         ret_census->runs[phase]++;
         if (phase < CREMA_RUN_SEALED)
-            s_count_members(core, entry->run, ret_census);
+            s_count_members(core, run, ret_census);
     }
     cursor = 0;
-    for (const agg_client_t *client; (client = crema_map_next(core->clients, &cursor)) != NULL;)
-        if (client->behind > 0)
-            s_rank_agent(ret_census, &(behind_t){.agent_id = *agg_agent_id(client->agent),
-                                                 .host = agg_agent_name(client->agent),
-                                                 .records = client->behind});
+    for (const agg_session_t *session; (session = crema_map_next(core->sessions, &cursor)) != NULL;)
+        if (session->behind > 0)
+            s_rank_agent(ret_census, &(behind_t){.agent_id = session->agent_id,
+                                                 .host = session->name,
+                                                 .records = session->behind});
 }
 
 /* ---- the parts of a scrape */
@@ -99,9 +99,10 @@ s_expose_census(const agg_scrape_t *self, crema_exposition_t *out)
                                            "verdict", "sealed", "failed"};
     census_t census;
     s_take_census(self->core, &census);
-    for (int i = 0; i <= AGG_AGENT_LEFT; i++)
-        crema_expose_one(out, CREMA_SERIES_AGG_AGENTS, agg_agent_state_name((agg_agent_state_t)i),
-                         NULL, (double)census.agents[i]);
+    for (int i = 0; i <= AGG_SESSION_LEFT; i++)
+        crema_expose_one(out, CREMA_SERIES_AGG_AGENTS,
+                         agg_session_state_name((agg_session_state_t)i), NULL,
+                         (double)census.agents[i]);
     crema_expose(out, CREMA_SERIES_AGG_BACKLOG, (double)census.backlog);
     for (size_t i = 0; i < census.n_behind; i++) {
         char agent[37];

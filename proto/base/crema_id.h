@@ -19,7 +19,7 @@ bool crema_id_is_zero(const crema_id_t *id);
 /* memcmp order, for sorting. */
 int crema_id_compare(const crema_id_t *a, const crema_id_t *b);
 
-/* 64 bits for hash tables; ids are random, so the first 8 bytes do. */
+/* 64 bits to derive other numbers from, such as jitter. Not for hash tables: peers choose ids. */
 uint64_t crema_id_hash(const crema_id_t *id);
 
 /* 32 lower-case hex digits and a NUL into `text`, which is returned. */

@@ -352,6 +352,13 @@ crema_keyring_user(const crema_keyring_t *self, const crema_id_t *key)
     return entry ? entry->user : 0;
 }
 
+crema_id_t
+crema_keyring_owner(const crema_keyring_t *self, const crema_id_t *key)
+{
+    const entry_t *lent = self ? crema_map_find(self->lent, key) : NULL;
+    return lent ? lent->owner : *key;
+}
+
 bool
 crema_keyring_knows(const crema_keyring_t *self, const crema_id_t *key)
 {

@@ -41,6 +41,10 @@ bool crema_keyring_admits(const crema_keyring_t *self, const crema_principal_t *
  * Takes NULL. */
 uint32_t crema_keyring_user(const crema_keyring_t *self, const crema_id_t *key);
 
+/* Whose budget the key with this fingerprint is used on: for a lent key its owner, else itself.
+ * Takes NULL. */
+crema_id_t crema_keyring_owner(const crema_keyring_t *self, const crema_id_t *key);
+
 /* True if a key with this fingerprint is admitted. Takes NULL. */
 bool crema_keyring_knows(const crema_keyring_t *self, const crema_id_t *key);
 

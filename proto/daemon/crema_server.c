@@ -31,6 +31,7 @@ struct crema_server {
     } watched[WATCHED_MAX];
     size_t n_watched;
     int look_timer;               /* -1: nothing to look at */
+    int log_timer;                /* -1: all refusals are in the log */
     unsigned long crowded;        /* connections that were shut down for their number */
     unsigned long refused_logged; /* of those that `zap` refused, the ones that are in the log */
     int64_t refused_logged_ns;    /* when a line of them was written last; 0: never */
@@ -169,6 +170,8 @@ s_detach(crema_server_t *self)
         return;
     if (self->look_timer >= 0)
         zloop_timer_end(self->loop, self->look_timer);
+    if (self->log_timer >= 0)
+        zloop_timer_end(self->loop, self->log_timer);
     if (self->zap)
         zloop_reader_end(self->loop, crema_zap_socket(self->zap));
     for (size_t i = 0; i < self->n_watched; i++) {
@@ -194,6 +197,8 @@ crema_server_destroy(crema_server_t **self_p)
     *self_p = NULL;
 }
 
+static int s_on_log_due(zloop_t *loop, int timer, void *context);
+
 /* Logs refused connections once per period with a count, since a client with a foreign key keeps
  * dialling. */
 static void
@@ -201,9 +206,14 @@ s_log_refused(crema_server_t *self)
 {
     unsigned long refused = crema_zap_refused(self->zap);
     int64_t now_ns = crema_clock_mono_ns();
-    if (refused == self->refused_logged ||
-        (self->refused_logged_ns && now_ns - self->refused_logged_ns < CREMA_REPEAT_PERIOD_NS))
+    if (refused == self->refused_logged || self->log_timer >= 0)
         return;
+    int64_t due_ns = self->refused_logged_ns ? self->refused_logged_ns + CREMA_REPEAT_PERIOD_NS : 0;
+    if (now_ns < due_ns) {
+        self->log_timer = zloop_timer(self->loop, (size_t)((due_ns - now_ns) / 1000000 + 1), 1,
+                                      s_on_log_due, self);
+        return;
+    }
     crema_log_warn("key_refused", CREMA_TEXT("address", crema_zap_refused_address(self->zap)),
                    CREMA_INT("count", refused - self->refused_logged),
                    CREMA_INT("refused", refused));
@@ -211,8 +221,15 @@ s_log_refused(crema_server_t *self)
     self->refused_logged_ns = now_ns;
 }
 
-/* Soon, since many connections come together, and again while refused ones are not in the log. */
-static int s_look_soon(crema_server_t *self);
+static int
+s_on_log_due(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer;
+    crema_server_t *self = context;
+    self->log_timer = -1;
+    s_log_refused(self);
+    return 0;
+}
 
 static int
 s_on_look(zloop_t *loop, int timer, void *context)
@@ -227,9 +244,11 @@ s_on_look(zloop_t *loop, int timer, void *context)
         crema_log_warn("too_many_connections", CREMA_TEXT("address", address),
                        CREMA_INT("shut", shut));
     s_log_refused(self);
-    return crema_zap_refused(self->zap) == self->refused_logged ? 0 : s_look_soon(self);
+    return 0;
 }
 
+/* Soon, since many connections come together, and once for all of them: it looks at every
+ * descriptor of the process. */
 static int
 s_look_soon(crema_server_t *self)
 {
@@ -290,7 +309,7 @@ crema_server_attach(crema_server_t *self, zloop_t *loop, size_t connections_each
     if (err != CREMA_OK)
         return err;
     self->loop = loop;
-    self->look_timer = -1;
+    self->look_timer = self->log_timer = -1;
     bool is_done = s_watch(self, self->router) && (!also || s_watch(self, also));
     if (is_done && self->zap)
         is_done = zloop_reader(loop, crema_zap_socket(self->zap), s_on_zap, self) == 0;

@@ -112,7 +112,8 @@
     X(AGG_COMMITTED, COUNTER, "crema_aggregator_committed_records_total", NONE,                    \
       "Records that the sink has reported durable.")                                               \
     X(AGG_NACKS, COUNTER, "crema_aggregator_nacks_total", NONE,                                    \
-      "Batches that the sink refused because records before them were missing.")                   \
+      "Batches that the sink refused: records before them were missing, or too much of "           \
+      "their run waited.")                                                                         \
     X(AGG_REPLAYS, COUNTER, "crema_aggregator_replays_total", NONE,                                \
       "Times that an agent was asked again for a stream.")                                         \
     X(AGG_CREDIT, GAUGE, "crema_aggregator_credit_bytes", NONE,                                    \

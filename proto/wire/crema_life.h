@@ -1,5 +1,5 @@
-/* crema_life - the life cycle of a run, the same in aggregator and sink: states and events. Pure:
- * a table.
+/* crema_life - the life cycle of a run: states and events. The sink keeps the state; the phases of
+ * the aggregator (agg_run.h) follow from its own messages. Pure: a table.
  *
  *     NONE ---news---> OPEN ---RUN_END---> ENDED ---file---> SEALED ---age---> CLOSED ---> FREED
  *       |               |                  ^  ^              late records:      refuses everything

@@ -37,15 +37,15 @@ typedef struct {
 
 typedef enum { CREMA_END_FINISHED, CREMA_END_WRITER_GONE } crema_end_reason_t;
 
-/* Wire order; /gaps.cause maps to it. */
+/* Wire order; /gaps.cause maps to it. Nothing writes the reserved ones. */
 typedef enum {
     CREMA_LOSS_UNKNOWN,
     CREMA_LOSS_EVICTED,
     CREMA_LOSS_CORRUPT,
-    CREMA_LOSS_TORN_TAIL,
+    CREMA_LOSS_TORN_TAIL, /* reserved */
     CREMA_LOSS_STORE_REGRESSED,
-    CREMA_LOSS_AGENT_GONE,
-    CREMA_LOSS_INVALID,
+    CREMA_LOSS_AGENT_GONE, /* reserved */
+    CREMA_LOSS_INVALID,    /* reserved */
     CREMA_LOSS_DISK_FULL,
 } crema_loss_reason_t;
 

@@ -13,7 +13,7 @@
 #define CREMA_WIRE_TABLE_ROWS_SENT 3072u /* so many fit one message whatever their numbers */
 
 #define CREMA_STREAM_FLAG_CLOSED 1u /* its END record exists: hi is final */
-#define CREMA_STREAM_FLAG_STALLED 2u
+/* 2 is reserved. */
 /* From a sink: the run accepts nothing more; what is not committed never will be. */
 #define CREMA_STREAM_FLAG_REFUSED 4u
 

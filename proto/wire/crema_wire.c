@@ -51,6 +51,15 @@ crema_msg_name(crema_msg_type_t type)
     return kind ? kind->name : "?";
 }
 
+const char *
+crema_msg_attribute(const Crema__RunOpen *open, const char *name)
+{
+    for (size_t i = 0; i < open->n_keys && i < open->n_values; i++)
+        if (strcmp(open->keys[i], name) == 0)
+            return open->values[i];
+    return "";
+}
+
 /* What RUN_OPEN, RUN_END and RUN_SEAL have in common is where crema_msg_t says. */
 #define IS_COMMON(a, b, field)                                                                     \
     static_assert(offsetof(a, field) == offsetof(b, field), "declared in another order")
@@ -181,11 +190,10 @@ s_decode_body(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes
     return crema_arena_refused(arena) ? CREMA_ELIMIT : CREMA_EPROTO;
 }
 
-/* `kept`: of any version; journals have envelopes of 40 bytes too. */
 static crema_err_t
-s_decode(const uint8_t *bytes, size_t size, bool kept, crema_arena_t *arena, crema_msg_t *ret_msg)
+s_decode(const uint8_t *bytes, size_t size, uint8_t version_min, crema_arena_t *arena,
+         crema_msg_t *ret_msg)
 {
-    const uint8_t version_min = kept ? CREMA_WIRE_VERSION_KEPT_MIN : CREMA_WIRE_VERSION_MIN;
     if (size < CREMA_WIRE_HEADER_BYTES || crema_get_u32(bytes + AT_MAGIC) != CREMA_WIRE_MAGIC)
         return CREMA_EMAGIC;
     crema_msg_t msg = {.type = (crema_msg_type_t)bytes[AT_TYPE]};
@@ -196,8 +204,7 @@ s_decode(const uint8_t *bytes, size_t size, bool kept, crema_arena_t *arena, cre
     if (size > CREMA_WIRE_MESSAGE_MAX)
         return CREMA_ELIMIT;
     const size_t body_len = crema_get_u32(bytes + AT_BODY_LEN);
-    if (body_len + CREMA_WIRE_HEADER_BYTES != size &&
-        !(kept && body_len + CREMA_WIRE_HEADER_BYTES_KEPT == size))
+    if (body_len + CREMA_WIRE_HEADER_BYTES != size)
         return CREMA_EPROTO;
     if (crema_get_u32(bytes + AT_CRC) != s_crc(bytes, size))
         return CREMA_ECRC;
@@ -206,7 +213,8 @@ s_decode(const uint8_t *bytes, size_t size, bool kept, crema_arena_t *arena, cre
         return CREMA_EPROTO;
     msg.flags = crema_get_u16(bytes + AT_FLAGS);
     msg.session = crema_get_u64(bytes + AT_SESSION);
-    crema_err_t err = s_decode_body(kind->body, bytes + size - body_len, body_len, arena, &msg);
+    crema_err_t err =
+        s_decode_body(kind->body, bytes + CREMA_WIRE_HEADER_BYTES, body_len, arena, &msg);
     if (err == CREMA_OK)
         *ret_msg = msg;
     return err;
@@ -215,14 +223,14 @@ s_decode(const uint8_t *bytes, size_t size, bool kept, crema_arena_t *arena, cre
 crema_err_t
 crema_wire_decode(const uint8_t *bytes, size_t size, crema_arena_t *arena, crema_msg_t *ret_msg)
 {
-    return s_decode(bytes, size, false, arena, ret_msg);
+    return s_decode(bytes, size, CREMA_WIRE_VERSION_MIN, arena, ret_msg);
 }
 
 crema_err_t
 crema_wire_decode_kept(const uint8_t *bytes, size_t size, crema_arena_t *arena,
                        crema_msg_t *ret_msg)
 {
-    return s_decode(bytes, size, true, arena, ret_msg);
+    return s_decode(bytes, size, CREMA_WIRE_VERSION_KEPT_MIN, arena, ret_msg);
 }
 
 crema_err_t

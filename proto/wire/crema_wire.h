@@ -22,10 +22,8 @@
 #define CREMA_WIRE_VERSION 2
 #define CREMA_WIRE_VERSION_MIN 2 /* of a peer */
 #define CREMA_WIRE_VERSION_KEPT_MIN                                                                \
-    1 /* of a message that was kept: journals have them, envelope and all */
+    2 /* of a message that was kept: journals have them, envelope and all */
 #define CREMA_WIRE_HEADER_BYTES 24
-#define CREMA_WIRE_HEADER_BYTES_KEPT                                                               \
-    40 /* of a message that 0.1.0 kept; its programs take no shorter message either */
 #define CREMA_WIRE_MESSAGE_MAX (256u << 10)
 #define CREMA_WIRE_BATCH_MAX (192u << 10) /* frames bytes in one DATA or PUT */
 #define CREMA_WIRE_WRITER_PARTS_MAX 4096u /* of one list of writers */
@@ -165,6 +163,9 @@ typedef struct {
 
 /* "HELLO", ...; "?" for an unknown number. */
 const char *crema_msg_name(crema_msg_type_t type);
+
+/* The value of an attribute of the run; "" if the message does not have it. */
+const char *crema_msg_attribute(const Crema__RunOpen *open, const char *name);
 
 /* A copy with all that it points to. CREMA_ENOMEM, or as crema_wire_encode(). */
 CREMA_MUST_CHECK crema_err_t crema_msg_copy(const crema_msg_t *msg, crema_msg_t **ret_copy);

@@ -26,7 +26,8 @@ if TYPE_CHECKING:  # what an editor shows; at run time each is imported when it 
         track_section,
         track_time,
     )
-    from .read.reader import RunFile, newest, open
+    from .read._named import newest
+    from .read.reader import RunFile, open
     from .read.runs import runs
     from .read.series import scaling
 
@@ -45,7 +46,7 @@ _PUBLIC = {
     "doctor": "collect.doctor",
     "extract_per_task_metrics": "read.roastcoffea",
     "load_measurement": "read.roastcoffea",
-    "newest": "read.reader",
+    "newest": "read._named",
     "open": "read.reader",
     "runs": "read.runs",
     "scaling": "read.series",
@@ -101,4 +102,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES, *_PUBLIC])
+    return sorted([*__all__, *_MODULES])

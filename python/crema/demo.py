@@ -168,7 +168,6 @@ def _measure(client: Client, options: argparse.Namespace, fileset: dict, say) ->
         report="none",
         on_error="raise",
         attributes={
-            "chunksize": options.chunksize,
             "requested_workers": options.workers,
             "n_datasets": len(fileset),
             "n_files": sum(len(d["files"]) for d in fileset.values()),
@@ -180,7 +179,6 @@ def _measure(client: Client, options: argparse.Namespace, fileset: dict, say) ->
             schema=Schema,
             savemetrics=True,
             chunksize=options.chunksize,
-            checkpointer=mc.checkpointer,
         )
         output, report = run(fileset, processor_instance=instance, treename=options.treename)
         mc.set_coffea_report(report)

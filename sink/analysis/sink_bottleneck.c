@@ -17,6 +17,16 @@ s_known(double s)
     return s > 0 ? s : 0; /* NaN too */
 }
 
+/* Garbage collection in process(); where that in opening is not known, by the share of CPU time. */
+static double
+s_process_gc_s(const sink_chunk_t *chunk)
+{
+    const double gc_s = s_known(chunk->gc_s), open_cpu_s = s_known(chunk->open_cpu_s);
+    if (!isnan(chunk->open_gc_s))
+        return sink_between(gc_s - chunk->open_gc_s, 0, gc_s);
+    return chunk->cpu_s > 0 ? gc_s * (1 - sink_least(1, open_cpu_s / chunk->cpu_s)) : gc_s;
+}
+
 static void
 s_add_chunk(sink_measured_t *m, const sink_chunk_t *chunk, ran_t *ran)
 {
@@ -174,7 +184,7 @@ sink_bottleneck_measure(const sink_facts_t *facts, const sink_model_t *model,
         if (!chunk->counted)
             continue;
         m.opening_known = m.opening_known && !isnan(chunk->open_s) && !isnan(chunk->open_cpu_s);
-        m.gc_s += s_known(chunk->gc_s);
+        m.gc_s += s_process_gc_s(chunk);
         if (!isnan(chunk->cpu_s) && sink_chunk_s(chunk) > 0)
             s_add_chunk(&m, chunk,
                         &ran[chunk->worker < facts->n_workers ? chunk->worker : facts->n_workers]);

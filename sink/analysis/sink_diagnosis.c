@@ -134,7 +134,7 @@ s_divide(const sink_measured_t *m, const sink_budget_t *b, const waits_t *w, dou
     double chunk_cpu_s = m->chunk_s - m->chunk_noncpu_s;
     double open_cpu = chunk_cpu_s > 0 ? sink_least(1, m->open_cpu_s / chunk_cpu_s) : 0;
     double price_s = s_price_s(m, b);
-    double gc_s = sink_least(m->gc_s, all->cpu_s) * (1 - open_cpu);
+    double gc_s = sink_least(m->gc_s, all->cpu_s * (1 - open_cpu));
     for (int i = 0; i < CREMA_BOTTLENECK_COUNT; i++)
         s[i] = w->of[i].value;
     s[CREMA_BOTTLENECK_COMPUTE] = all->cpu_s * (1 - open_cpu) - gc_s;

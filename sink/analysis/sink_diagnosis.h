@@ -14,7 +14,7 @@
 #include "sink_queue.h"
 #include "sink_slow.h"
 
-#define SINK_DIAGNOSIS_RULES "crema-diagnosis/8"
+#define SINK_DIAGNOSIS_RULES "crema-diagnosis/9"
 
 /* A loss of this share of the time in the processor's tasks ranks before compute, which is not a
  * loss. */
@@ -36,7 +36,7 @@
 typedef struct {
     double chunk_s, chunk_noncpu_s, open_cpu_s; /* of counted attempts with known CPU time */
     size_t n_chunks;                            /* of these */
-    double gc_s;
+    double gc_s;                                /* in process() */
     /* By crema_look_state_t, of the same attempts: what they waited for in process(); the GIL and
      * a core in opening too. */
     sink_range_t waits[CREMA_LOOK_COUNT];

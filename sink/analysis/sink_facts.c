@@ -63,6 +63,7 @@ s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
         c->open_s = row->open_s;
         c->cpu_s = row->cpu_s;
         c->gc_s = row->gc_s;
+        c->open_gc_s = row->open_gc_s;
         c->proc_cpu_s = row->proc_cpu_s;
         s_take_waits(c, row);
         c->n_events = row->n_events;
@@ -385,16 +386,13 @@ s_take_loose(cursor_t *self)
 {
     const sink_facts_t *facts = self->facts;
     crema_err_t err = CREMA_OK;
-    size_t n = 0;
     sink_busy_t busy;
-    for (size_t i = 0; i < facts->n_chunks; i++)
-        n += s_chunk_busy(facts, &facts->chunks[i], &busy);
-    self->loose = sink_scratch(facts->dir, n + 1, sizeof *self->loose, &err);
+    self->loose = sink_scratch(facts->dir, facts->n_chunks + 1, sizeof *self->loose, &err);
     for (size_t i = 0; err == CREMA_OK && i < facts->n_chunks; i++)
         if (s_chunk_busy(facts, &facts->chunks[i], &busy))
             self->loose[self->n_loose++] = (loose_t){busy.t0_ns, i};
     if (err == CREMA_OK)
-        sink_sort_by_int64(self->loose, n, sizeof *self->loose, s_by_begin);
+        sink_sort_by_int64(self->loose, self->n_loose, sizeof *self->loose, s_by_begin);
     return err;
 }
 

@@ -21,7 +21,7 @@
 
 typedef struct {
     int64_t t_start_ns, t_end_ns;
-    double wall_s, open_s, cpu_s, gc_s, proc_cpu_s;                           /* NaN unknown */
+    double wall_s, open_s, cpu_s, gc_s, open_gc_s, proc_cpu_s;                /* NaN unknown */
     double cpu_wait_s, open_cpu_s, open_cpu_wait_s, open_gil_s, open_input_s; /* NaN unknown */
     double wait_s[CREMA_LOOK_COUNT]; /* by state, from GIL on and UNKNOWN; NaN: no looks */
     int64_t n_events, bytes_read_b, bytes_accessed_b, bytes_uncompressed_b; /* -1 unknown */

@@ -101,6 +101,25 @@ s_score(const char *dir, const sink_line_t *line, scratch_t *scratch, size_t m, 
     return err;
 }
 
+/* The cost of chunks of one size, where opening and process() were measured apart. */
+static void
+s_measure(const sink_facts_t *facts, const sink_grouped_t *members, size_t n, scratch_t *scratch,
+          sink_dataset_model_t *model)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) {
+        const sink_chunk_t *chunk = &facts->chunks[members[i].row];
+        double process_s = sink_chunk_process_s(chunk);
+        if (chunk->n_events < 1 || isnan(chunk->open_s) || isnan(process_s))
+            continue;
+        scratch->x[m] = chunk->open_s;
+        scratch->y[m++] = process_s / (double)chunk->n_events;
+    }
+    model->is_measured = m > 0;
+    model->line.a = sink_stats_median(scratch->x, m);
+    model->line.b = sink_stats_median(scratch->y, m);
+}
+
 static crema_err_t
 s_model(sink_model_t *self, const sink_facts_t *facts, const sink_grouped_t *members, size_t n,
         scratch_t *scratch)
@@ -123,6 +142,8 @@ s_model(sink_model_t *self, const sink_facts_t *facts, const sink_grouped_t *mem
         err = sink_stats_line(facts->dir, scratch->x, scratch->y, m, &line);
     if (err == CREMA_OK)
         err = s_score(facts->dir, &line, scratch, m, &self->process, &unused);
+    if (err == CREMA_OK && isnan(model->line.b))
+        s_measure(facts, members, n, scratch, model);
     return err;
 }
 

@@ -6,9 +6,10 @@
  * / N) + max (a_d + b_d n_d), which is least at n_d = sqrt(sum E a b / N) / b_d; for a single
  * dataset that is sqrt(E a / (N b)). A straggler is a chunk whose log(time / (a + b n)) has a
  * modified z score above SINK_MODEL_STRAGGLER within its dataset, so size alone does not make a
- * straggler. If the sizes differ by less than a tenth, the median time replaces
- * a + b n. process() alone has a model of the same kind: where opening scatters, what is slow in
- * process() does not stand out of the whole. */
+ * straggler. If the sizes differ by less than a tenth, the median time replaces a + b n in the
+ * score, and the cost is what was measured: a is the median of opening, b that of process() per
+ * event, without bounds. process() alone has a model of the same kind: where opening scatters,
+ * what is slow in process() does not stand out of the whole. */
 #ifndef SINK_MODEL_H
 #define SINK_MODEL_H
 
@@ -20,6 +21,7 @@
 typedef struct {
     uint32_t dataset;
     sink_line_t line;    /* seconds over events */
+    bool is_measured;    /* no line was fitted: a is that of opening, b that of process() */
     sink_line_t memory;  /* bytes of peak memory over events */
     double events;       /* in its chunks */
     double n_opt_events; /* for all datasets together; NaN unless a and b are positive */

@@ -8,7 +8,6 @@
 
 #include "crema_json.h"
 #include "crema_option.h"
-#include "sink_export.h"
 #include "sink_report.h"
 #include "sink_survey.h"
 
@@ -28,6 +27,12 @@ s_time_text(int64_t t_ns, char out[32])
     return out;
 }
 
+static const char *
+s_or_dash(const char *text)
+{
+    return text[0] ? text : "-";
+}
+
 static crema_err_t
 s_print_json(const sink_surveyed_t *run)
 {
@@ -37,6 +42,8 @@ s_print_json(const sink_surveyed_t *run)
     crema_json_open(&json, NULL, '{');
     crema_json_text(&json, "run_id", crema_id_uuid(&run->run_id, uuid));
     crema_json_text(&json, "phase", run->phase);
+    crema_json_text(&json, "user", run->user);
+    crema_json_text(&json, "label", run->label);
     crema_json_int(&json, "bytes", (int64_t)run->bytes);
     crema_json_int(&json, "streams", (int64_t)run->streams);
     crema_json_int(&json, "t_start_ns", run->t_start_ns);
@@ -59,15 +66,13 @@ s_print_run(void *context, const sink_surveyed_t *run)
         return s_print_json(run);
     }
     if (listing->n++ == 0)
-        crema_print(stdout, "%-36s  %-9s  %14s  %7s  %-20s  %-8s  file", "run", "phase", "bytes",
-                    "streams", "start", "verdict");
-    crema_print(stdout, "%-36s  %-9s  %14llu  %7llu  %-20s  %-8s  %s",
-                crema_id_uuid(&run->run_id, uuid), run->phase, (unsigned long long)run->bytes,
+        crema_print(stdout, "%-36s  %-9s  %-12s  %-20s  %14s  %7s  %-20s  %-8s  file", "run",
+                    "phase", "user", "label", "bytes", "streams", "start", "verdict");
+    crema_print(stdout, "%-36s  %-9s  %-12s  %-20s  %14llu  %7llu  %-20s  %-8s  %s",
+                crema_id_uuid(&run->run_id, uuid), run->phase, s_or_dash(run->user),
+                s_or_dash(run->label), (unsigned long long)run->bytes,
                 (unsigned long long)run->streams, s_time_text(run->t_start_ns, start),
-                run->verdict[0] ? run->verdict : "-",
-                run->why[0]    ? run->why
-                : run->path[0] ? run->path
-                               : "-");
+                s_or_dash(run->verdict), run->why[0] ? run->why : s_or_dash(run->path));
     return CREMA_OK;
 }
 
@@ -86,30 +91,6 @@ s_list_store(const char *dir, bool json)
     return 0;
 }
 
-static int
-s_export_run(const char *dir, const char *run, const char *to, bool json)
-{
-    crema_id_t run_id;
-    char path[PATH_MAX], why[3 * PATH_MAX], line[2 * PATH_MAX];
-    if (!crema_id_parse(run, &run_id)) {
-        snprintf(why, sizeof why, "\"%s\" is not the id of a run; crema-sink store %s lists them",
-                 run, dir);
-        return sink_command_say(why, SINK_EXIT_USAGE);
-    }
-    if (sink_export(dir, &run_id, to, path, why, sizeof why) != CREMA_OK)
-        return sink_command_say(why, SINK_EXIT_FAILED);
-    if (json) {
-        crema_json_t object = crema_json_begin(line, sizeof line);
-        crema_json_open(&object, NULL, '{');
-        crema_json_text(&object, "path", path);
-        crema_json_close(&object, '}');
-        puts(line);
-    } else {
-        puts(path);
-    }
-    return 0;
-}
-
 int
 sink_command_store(int argc, char **argv)
 {
@@ -120,28 +101,19 @@ sink_command_store(int argc, char **argv)
     };
     static const crema_usage_t usage = {
         SINK_PROGRAM " store",
-        "STORE [--json]\n"
-        "       crema-sink store STORE export RUN DIR [--json]",
-        "Lists the runs of a store: phase, bytes of the journal, streams, start, verdict and run "
-        "file. It takes no lock and\n"
-        "changes nothing, so a sink may be serving the store. With export it copies the journal of "
-        "RUN into the store DIR.",
-        "Exit status: 0 done, 1 not a store, or RUN cannot be copied, 2 bad command line.",
+        "STORE [--json]",
+        "Lists the runs of a store: phase, user, label, bytes of the journal, streams, start, "
+        "verdict and run file. It takes no lock\n"
+        "and changes nothing, so a sink may be serving the store.",
+        "Exit status: 0 done, 1 not a store, 2 bad command line.",
     };
     int rest;
     sink_command_words_last(argc, argv);
     crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
     if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
         return result == CREMA_OPTION_DONE ? 0 : SINK_EXIT_USAGE;
-    char *const *words = argv + rest;
-    const int n = argc - rest;
-    const bool exports = n == 4 && strcmp(words[1], "export") == 0;
-    if (n != 1 && !exports)
-        return sink_command_say("store wants STORE, or STORE export RUN DIR; see " SINK_PROGRAM
-                                " store --help",
+    if (argc - rest != 1)
+        return sink_command_say("store wants STORE; see " SINK_PROGRAM " store --help",
                                 SINK_EXIT_USAGE);
-    if (result == CREMA_OPTION_CHECK)
-        return 0;
-    return exports ? s_export_run(words[0], words[2], words[3], json)
-                   : s_list_store(words[0], json);
+    return result == CREMA_OPTION_CHECK ? 0 : s_list_store(argv[rest], json);
 }

@@ -205,8 +205,7 @@ s_on_children(sink_t *self)
             if (self->views)
                 sink_views_end(self->views, run_id);
         }
-        if (!sink_intake_say_sealed(self, &msg))
-            return false;
+        sink_intake_say_sealed(self, &msg);
     }
     return sink_group_go_on(self); /* with runs whose sync ended meanwhile */
 }
@@ -417,7 +416,7 @@ sink_serve(sink_t *self)
     crema_health_report(self->config.health_file, false);
     crema_notify_stopping();
     if (!self->broken)
-        (void)sink_group_commit(self, NULL);
+        sink_group_commit(self);
     sink_commit_stats_t marks = sink_commit_stats(sink_store_watermarks(self->store));
     sink_store_report_t report = sink_store_report(self->store);
     crema_log_info(

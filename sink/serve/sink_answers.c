@@ -95,6 +95,14 @@ sink_answers_find(const sink_answers_t *self, const crema_id_t *run_id, crema_ms
 }
 
 void
+sink_answers_drop(sink_answers_t *self, const crema_id_t *run_id)
+{
+    crema_link_t *list = crema_map_find(self->runs, run_id);
+    if (list)
+        s_release(crema_map_take(self->runs, run_id));
+}
+
+void
 sink_answers_durable(sink_answers_t *self, const crema_id_t *run_id, uint64_t appends)
 {
     crema_link_t *list = crema_map_find(self->runs, run_id);

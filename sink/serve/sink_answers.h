@@ -1,6 +1,6 @@
 /* sink_answers - what is answered when the group of a run's journal that holds a message is
- * durable. Nothing of the loop waits for that: a slow disk delays the answers of its own run
- * only. */
+ * durable, or, for questions about streams, the next group of their run. Nothing of the loop waits
+ * for that: a slow disk delays the answers of its own run only. */
 #ifndef SINK_ANSWERS_H
 #define SINK_ANSWERS_H
 
@@ -21,7 +21,7 @@ typedef struct {
     bool is_new;           /* it was appended; not: an equal one was, before */
     uint32_t part, parts;  /* of a RUN_WRITERS */
     uint64_t appends;      /* of the run, with this message; see sink_run_t */
-    uint8_t *bytes;        /* of a SEALED, encoded; freed with the answer */
+    uint8_t *bytes;        /* of a SEALED or OPEN, encoded; freed with the answer */
     size_t size;
     crema_link_t link;
 } sink_answer_t;
@@ -35,6 +35,8 @@ CREMA_MUST_CHECK crema_err_t sink_answers_add(sink_answers_t *self, const sink_a
 sink_answer_t *sink_answers_find(const sink_answers_t *self, const crema_id_t *run_id,
                                  crema_msg_type_t type, uint32_t part);
 
+/* What waits for the run is not answered: who asked asks again. */
+void sink_answers_drop(sink_answers_t *self, const crema_id_t *run_id);
 /* So many appends of the run are durable now. */
 void sink_answers_durable(sink_answers_t *self, const crema_id_t *run_id, uint64_t appends);
 /* The next answer that is due, for sink_answer_free(); NULL: none. */

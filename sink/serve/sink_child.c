@@ -4,15 +4,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "crema_log.h"
 #include "crema_reactor.h"
 
 #define NICENESS 10
+#define TICK_MS 5
 
 extern char **environ;
 
@@ -87,4 +91,31 @@ sink_child_start(const char *const argv[], int as, pid_t *ret_pid, int *ret_fd)
     (void)fcntl(ours, F_SETFL, O_NONBLOCK);
     *ret_fd = ours;
     return CREMA_OK;
+}
+
+static bool
+s_ends_within(pid_t pid, int ms)
+{
+    const struct timespec tick = {.tv_nsec = TICK_MS * 1000000};
+    int waited_ms = 0;
+    for (; waitpid(pid, NULL, WNOHANG) == 0; waited_ms += TICK_MS) {
+        if (waited_ms >= ms)
+            return false;
+        nanosleep(&tick, NULL);
+    }
+    return true;
+}
+
+bool
+sink_child_end(pid_t pid, int grace_ms)
+{
+    if (grace_ms > 0 && s_ends_within(pid, grace_ms))
+        return true;
+    kill(pid, SIGKILL);
+    if (s_ends_within(pid, SINK_CHILD_KILL_MS))
+        return true;
+    crema_log_warn("process_left", CREMA_INT("pid", pid),
+                   CREMA_TEXT("why", "it was killed and does not end"),
+                   CREMA_TEXT("remedy", "does the file system of the output directory answer?"));
+    return false;
 }

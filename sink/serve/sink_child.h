@@ -2,6 +2,7 @@
 #ifndef SINK_CHILD_H
 #define SINK_CHILD_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "crema_error.h"
@@ -12,5 +13,12 @@
  * now. */
 CREMA_MUST_CHECK crema_err_t sink_child_start(const char *const argv[], int as, pid_t *ret_pid,
                                               int *ret_fd);
+
+#define SINK_CHILD_KILL_MS 5000 /* in which a killed process ends */
+
+/* Waits `grace_ms` for the child's end and kills it then. False if it does not even end
+ * SINK_CHILD_KILL_MS after that, such as one that waits for a file system that is gone: it is
+ * left. */
+bool sink_child_end(pid_t pid, int grace_ms);
 
 #endif

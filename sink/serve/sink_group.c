@@ -9,11 +9,13 @@ void
 sink_group_on_group(void *context, const sink_store_group_t *group)
 {
     sink_t *self = context;
+    sink_answers_durable(self->answers, &group->run->run_id, group->run->durable_appends);
+    if (group->bytes == 0) /* renewed: nothing is new */
+        return;
     self->counts.commits++;
     self->counts.committed_bytes += group->bytes;
     crema_histogram_add(&self->counts.sync, group->took_ns);
     crema_histogram_add(&self->counts.latency, group->waited_ns);
-    sink_answers_durable(self->answers, &group->run->run_id, group->run->durable_appends);
     if (!self->views || group->run->state.seal_asked)
         return;
     crema_err_t ignored = sink_views_feed(self->views, &group->run->run_id, group->end);
@@ -56,8 +58,10 @@ static const struct {
 void
 sink_group_on_event(void *context, const sink_store_event_t *event)
 {
-    (void)context;
+    sink_t *self = context;
     const char *name = c_events[event->type].name;
+    if (event->type == SINK_STORE_ASIDE) /* what was appended is dropped */
+        sink_answers_drop(self->answers, &event->run_id);
     if (event->type == SINK_STORE_BACK)
         crema_log_info(name, CREMA_ID("run", &event->run_id), CREMA_TEXT("journal", event->text));
     else
@@ -101,13 +105,11 @@ s_note(sink_t *self, crema_err_t err, uint64_t commits)
     return true;
 }
 
-bool
-sink_group_commit(sink_t *self, const crema_id_t *run_id)
+void
+sink_group_commit(sink_t *self)
 {
     const uint64_t commits = self->counts.commits;
-    crema_err_t err =
-        run_id ? sink_store_commit_run(self->store, run_id) : sink_store_commit(self->store);
-    return s_note(self, err, commits);
+    (void)s_note(self, sink_store_commit(self->store), commits);
 }
 
 static int
@@ -145,8 +147,9 @@ sink_group_go_on(sink_t *self)
     if (self->commit_due_ns != INT64_MAX)
         zloop_timer_end(self->loop, self->commit_timer);
     self->commit_timer = zloop_timer(self->loop, wait_ms, 1, s_on_commit_due, self);
+    /* without a timer it is due with the next message, or tick */
     self->commit_due_ns = self->commit_timer < 0 ? INT64_MAX : due_ns;
-    return self->commit_timer >= 0 || sink_group_commit(self, NULL);
+    return true;
 }
 
 static int

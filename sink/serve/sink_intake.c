@@ -11,6 +11,7 @@
 #include "sink_private.h"
 
 #define BATCH_MESSAGES 4096 /* taken from the socket before timers and signals get a turn */
+#define QUESTIONS_MAX 16    /* about streams, that wait for the next group of one run */
 
 static void
 s_send_full(sink_t *self, size_t peer)
@@ -23,15 +24,13 @@ s_send_full(sink_t *self, size_t peer)
     sink_peers_send(self->peers, peer, &msg);
 }
 
-static crema_err_t
-s_put(sink_t *self, const Crema__Put *put, sink_store_put_t *ret_answer)
+/* The aggregator asks how far the stream is, and has it repeated from there. */
+static void
+s_send_nack(sink_t *self, size_t peer, const Crema__Put *put)
 {
-    crema_err_t err = sink_store_put(self->store, put, crema_clock_real_ns(), ret_answer);
-    if (err != CREMA_ELIMIT || sink_store_pending_bytes(self->store) < SINK_GROUP_BYTES_MAX / 2)
-        return err;
-    if (!sink_group_commit(self, crema_id_of(put->run_id)))
-        return CREMA_EIO;
-    return sink_store_put(self->store, put, crema_clock_real_ns(), ret_answer);
+    const crema_msg_t nack = {.type = CREMA_MSG_NACK, .nack = {.stream_id = put->stream_id}};
+    self->counts.nacks++;
+    sink_peers_send(self->peers, peer, &nack);
 }
 
 static void
@@ -44,10 +43,12 @@ s_on_put(sink_t *self, size_t peer, const Crema__Put *put)
         s_send_full(self, peer);
         return;
     }
-    crema_err_t err = s_put(self, put, &answer);
+    crema_err_t err = sink_store_put(self->store, put, crema_clock_real_ns(), &answer);
     if (err == CREMA_ENOSPC) {
         self->space = SINK_SPACE_FULL;
         s_send_full(self, peer);
+    } else if (err == CREMA_EAGAIN) { /* the aggregator asks, and is answered when there is room */
+        s_send_nack(self, peer, put);
     } else if (err != CREMA_OK) {
         self->counts.refused++;
         crema_log_warn("put_refused", CREMA_ID("stream", crema_id_of(put->stream_id)),
@@ -55,12 +56,7 @@ s_on_put(sink_t *self, size_t peer, const Crema__Put *put)
                        CREMA_INT("first_seq", put->first_seq),
                        CREMA_TEXT("why", sink_group_why(err)));
     } else if (answer.decision == SINK_PUT_GAP) {
-        self->counts.nacks++;
-        crema_msg_t nack = {
-            .type = CREMA_MSG_NACK,
-            .nack = {.stream_id = put->stream_id},
-        };
-        sink_peers_send(self->peers, peer, &nack);
+        s_send_nack(self, peer, put);
     } else if (answer.decision != SINK_PUT_APPEND) {
         sink_commit_ask(sink_store_watermarks(self->store), crema_id_of(put->stream_id));
     }
@@ -136,27 +132,84 @@ s_keep_refused(sink_t *self, crema_stream_row_t *rows, size_t n)
     return kept;
 }
 
+/* Asks about the streams in the table again, or about all, once the run's next group is durable. */
+static void
+s_ask_later(sink_t *self, size_t peer, const sink_run_t *run)
+{
+    const crema_msg_t msg = {.type = CREMA_MSG_OPEN,
+                             .open.table = crema_stream_table_sent(self->table)};
+    sink_answer_t answer = {.run_id = run->run_id,
+                            .type = CREMA_MSG_OPEN,
+                            .peer = peer,
+                            .appends = run->durable_appends + 1};
+    while (answer.part < QUESTIONS_MAX &&
+           sink_answers_find(self->answers, &run->run_id, CREMA_MSG_OPEN, answer.part))
+        answer.part++;
+    if (answer.part == QUESTIONS_MAX ||
+        crema_wire_encode(&msg, &answer.bytes, &answer.size) != CREMA_OK)
+        return; /* it asks again by itself, only later */
+    crema_err_t ignored = sink_answers_add(self->answers, &answer);
+    (void)ignored; /* the same */
+}
+
+/* Sends all streams of runs without a final file. */
+static void
+s_send_open_streams(sink_t *self, size_t peer)
+{
+    crema_stream_row_t *rows;
+    size_t n, cursor = 0;
+    const sink_run_t *run;
+    s_send_owners(self, peer);
+    if (sink_store_open_streams(self->store, &rows, &n) == CREMA_OK) {
+        s_send_rows(self, peer, rows, n);
+        free(rows);
+        return;
+    }
+    while ((run = sink_store_next(self->store, &cursor)) && !run->is_renewing)
+        ;
+    crema_stream_table_clear(self->table);
+    if (run)
+        s_ask_later(self, peer, run);
+}
+
+/* Finds the state of each stream asked for, but for those of runs that are set aside and streams
+ * of another run. The table has those of runs that are behind; returns one of these. */
+static const sink_run_t *
+s_find_rows(sink_t *self, const Crema__StreamTable *asked, crema_stream_row_t *rows, size_t *ret_n)
+{
+    crema_id_t behind;
+    crema_stream_table_clear(self->table);
+    for (size_t i = 0; i < crema_stream_table_rows(asked); i++) {
+        const crema_stream_row_t row = crema_stream_table_row(asked, i);
+        crema_err_t err = sink_store_stream(self->store, &row, &rows[*ret_n]);
+        *ret_n += err == CREMA_OK;
+        const sink_run_t *run =
+            err == CREMA_EAGAIN ? sink_store_find(self->store, &row.run_id) : NULL;
+        if (!run || (!run->is_renewing && !run->is_crowded) ||
+            crema_stream_table_rows(self->table) == CREMA_WIRE_TABLE_ROWS_SENT)
+            continue;
+        behind = row.run_id;
+        crema_stream_table_add(self->table, &row);
+    }
+    return crema_stream_table_rows(self->table) > 0 ? sink_store_find(self->store, &behind) : NULL;
+}
+
 /* Sends the state of each stream asked for; if none is named, of all streams of runs without a
  * final file. */
 static void
 s_on_open(sink_t *self, size_t peer, const Crema__StreamTable *asked)
 {
-    crema_stream_row_t *rows = NULL;
     size_t n = 0, n_asked = crema_stream_table_rows(asked);
-    if (n_asked == 0) {
-        s_send_owners(self, peer);
-        if (sink_store_open_streams(self->store, &rows, &n) != CREMA_OK)
-            return; /* it asks again */
-    } else if (!(rows = calloc(n_asked, sizeof *rows))) {
+    crema_stream_row_t *rows = n_asked > 0 ? calloc(n_asked, sizeof *rows) : NULL;
+    if (n_asked == 0)
+        s_send_open_streams(self, peer);
+    if (!rows)
         return;
-    }
-    for (size_t i = 0; i < n_asked; i++) {
-        const crema_stream_row_t row = crema_stream_table_row(asked, i);
-        if (sink_store_stream(self->store, &row, &rows[n]) == CREMA_OK)
-            n++; /* not for a run that is set aside or a stream of another run */
-    }
+    const sink_run_t *behind = s_find_rows(self, asked, rows, &n);
+    if (behind)
+        s_ask_later(self, peer, behind);
     n = s_keep_refused(self, rows, n);
-    if (n > 0 || n_asked == 0)
+    if (n > 0)
         s_send_rows(self, peer, rows, n);
     free(rows);
 }
@@ -233,6 +286,10 @@ s_follow(sink_t *self, const sink_answer_t *of)
         if (crema_wire_decode(of->bytes, of->size, self->arena, &msg) == CREMA_OK)
             sink_peers_broadcast(self->peers, &msg);
         break;
+    case CREMA_MSG_OPEN:
+        if (crema_wire_decode(of->bytes, of->size, self->arena, &msg) == CREMA_OK)
+            s_on_open(self, of->peer, msg.open.table);
+        break;
     case CREMA_MSG_RUN_SEAL:
         s_on_seal(self, of->peer, run_id, of->is_new);
         break;
@@ -264,7 +321,7 @@ sink_intake_answer(sink_t *self)
 }
 
 /* Has what follows from the message happen once it is durable. */
-static bool
+static void
 s_answer_later(sink_t *self, sink_answer_t *answer)
 {
     crema_failpoint_message("sink.before_commit", answer->type);
@@ -274,19 +331,20 @@ s_answer_later(sink_t *self, sink_answer_t *answer)
                                                                 answer->type, answer->part);
     if (earlier) {
         earlier->peer = answer->peer; /* a peer that came back asks again */
-        return true;
+        return;
     }
-    if (!run || !sink_store_is_pending(self->store, &answer->run_id) || !answer->is_new) {
+    const bool waits = run && (answer->is_new ? sink_store_is_pending(self->store, &answer->run_id)
+                                              : run->is_renewing);
+    if (!waits) {
         s_follow(self, answer);
-        return true;
+        return;
     }
     answer->appends = run->appends;
-    if (sink_answers_add(self->answers, answer) == CREMA_OK)
-        return true;
-    return sink_group_commit(self, &answer->run_id); /* out of memory: whoever waits asks again */
+    crema_err_t ignored = sink_answers_add(self->answers, answer);
+    (void)ignored; /* out of memory: whoever waits asks again */
 }
 
-bool
+void
 sink_intake_say_sealed(sink_t *self, const crema_msg_t *msg)
 {
     const crema_id_t run_id = *crema_id_of(msg->sealed.run_id);
@@ -294,15 +352,14 @@ sink_intake_say_sealed(sink_t *self, const crema_msg_t *msg)
     sink_answer_t answer = {.run_id = run_id, .type = CREMA_MSG_SEALED, .is_new = true};
     if (run && sink_store_is_pending(self->store, &run_id) &&
         crema_wire_encode(msg, &answer.bytes, &answer.size) == CREMA_OK)
-        return s_answer_later(self, &answer);
-    sink_peers_broadcast(self->peers, msg);
-    return true;
+        s_answer_later(self, &answer);
+    else
+        sink_peers_broadcast(self->peers, msg);
 }
 
 /* ---- messages about runs */
 
-/* False: the loop must end. */
-static bool
+static void
 s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
 {
     bool is_new;
@@ -315,24 +372,24 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
             s_on_seal(self, peer, &run_id, false);
         else
             s_answer_seal(self, peer, &run_id);
-        return true;
+        return;
     }
     if (err != CREMA_OK) {
         s_refuse_run(self, peer, msg->type, &run_id, err);
-        return true;
+        return;
     }
     if (is_new && msg->type == CREMA_MSG_RUN_OPEN)
-        crema_log_info("run_opened", CREMA_ID("run", &run_id));
+        crema_log_info("run_opened", CREMA_ID("run", &run_id),
+                       CREMA_TEXT("user", crema_msg_attribute(&msg->run_open, "user")),
+                       CREMA_TEXT("label", crema_msg_attribute(&msg->run_open, "run_label")));
     if (is_new && msg->type == CREMA_MSG_RUN_SEAL)
         crema_log_info("run_sealing", CREMA_ID("run", &run_id),
                        CREMA_INT("reasons", msg->run_seal.n_reasons));
-    return s_answer_later(
-        self,
-        &(sink_answer_t){.run_id = run_id, .type = msg->type, .peer = peer, .is_new = is_new});
+    s_answer_later(self, &(sink_answer_t){
+                             .run_id = run_id, .type = msg->type, .peer = peer, .is_new = is_new});
 }
 
-/* False: the loop must end. */
-static bool
+static void
 s_on_writers(sink_t *self, size_t peer, const Crema__RunWriters *msg)
 {
     bool is_new;
@@ -340,54 +397,55 @@ s_on_writers(sink_t *self, size_t peer, const Crema__RunWriters *msg)
     crema_err_t err = sink_store_writers(self->store, msg, crema_clock_real_ns(), &is_new);
     if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */
         s_answer_seal(self, peer, &run_id);
-        return true;
+        return;
     }
     if (err != CREMA_OK) {
         s_refuse_run(self, peer, CREMA_MSG_RUN_WRITERS, &run_id, err);
-        return true;
+        return;
     }
-    return s_answer_later(self, &(sink_answer_t){.run_id = run_id,
-                                                 .type = CREMA_MSG_RUN_WRITERS,
-                                                 .peer = peer,
-                                                 .is_new = is_new,
-                                                 .part = msg->part,
-                                                 .parts = msg->parts});
+    s_answer_later(self, &(sink_answer_t){.run_id = run_id,
+                                          .type = CREMA_MSG_RUN_WRITERS,
+                                          .peer = peer,
+                                          .is_new = is_new,
+                                          .part = msg->part,
+                                          .parts = msg->parts});
 }
 
 static void
 s_on_clock(sink_t *self, const Crema__ClockSample *sample)
 {
     const sink_run_t *run = sink_store_find(self->store, crema_id_of(sample->run_id));
-    bool is_sealed = run && run->state.revision > 0 && !run->state.late;
-    if (!run || run->freed || run->aside || is_sealed || self->space == SINK_SPACE_FULL)
+    if (!run || run->freed || run->aside || self->space == SINK_SPACE_FULL ||
+        !sink_sealing_takes_clock(self->sealing, run))
         return;
     if (sink_store_clock(self->store, sample, crema_clock_real_ns()) != CREMA_OK)
         self->counts.refused++;
 }
 
-static bool
+static void
 s_on_message(sink_t *self, size_t peer, const crema_msg_t *msg)
 {
     switch (msg->type) {
     case CREMA_MSG_PUT:
         s_on_put(self, peer, &msg->put);
-        return !self->broken;
+        break;
     case CREMA_MSG_OPEN:
         s_on_open(self, peer, msg->open.table);
-        return true;
+        break;
     case CREMA_MSG_CLOCK:
         s_on_clock(self, &msg->clock);
-        return true;
+        break;
     case CREMA_MSG_RUN_OPEN:
     case CREMA_MSG_RUN_END:
     case CREMA_MSG_RUN_SEAL:
-        return s_on_run(self, peer, msg);
+        s_on_run(self, peer, msg);
+        break;
     case CREMA_MSG_RUN_WRITERS:
-        return s_on_writers(self, peer, &msg->run_writers);
+        s_on_writers(self, peer, &msg->run_writers);
+        break;
     default:
         self->counts.bad++;
         crema_log_warn("message_unexpected", CREMA_TEXT("type", crema_msg_name(msg->type)));
-        return true;
     }
 }
 
@@ -411,7 +469,7 @@ s_may_send(sink_t *self, size_t peer, const char *user_id, crema_msg_type_t type
     return false;
 }
 
-static bool
+static void
 s_on_parts(sink_t *self, zmq_msg_t *id, zmq_msg_t *body)
 {
     crema_msg_t msg;
@@ -421,7 +479,7 @@ s_on_parts(sink_t *self, zmq_msg_t *id, zmq_msg_t *body)
     if (err != CREMA_OK) {
         self->counts.bad++;
         crema_log_warn("message_bad", CREMA_TEXT("why", crema_err_text(err)));
-        return true;
+        return;
     }
     size_t peer = sink_peers_heard(self->peers, zmq_msg_data(id), zmq_msg_size(id),
                                    crema_clock_mono_ns(), &is_new);
@@ -430,8 +488,7 @@ s_on_parts(sink_t *self, zmq_msg_t *id, zmq_msg_t *body)
         crema_log_info("aggregator_connected",
                        CREMA_INT("aggregators", sink_peers_count(self->peers)));
     if (s_may_send(self, peer, zmq_msg_gets(body, "User-Id"), msg.type))
-        return s_on_message(self, peer, &msg);
-    return true;
+        s_on_message(self, peer, &msg);
 }
 
 /* Takes one whole message: routing id and body. Anything else is read to its end and counted.
@@ -460,19 +517,19 @@ bool
 sink_intake_take(sink_t *self)
 {
     zmq_msg_t id, body;
-    bool go_on = true, good;
+    bool good;
     size_t bytes = 0;
     self->sent_full = false;
     zmq_msg_init(&id);
     zmq_msg_init(&body);
-    for (int i = 0; go_on && i < BATCH_MESSAGES && bytes < (size_t)self->config.commit_bytes; i++) {
+    for (int i = 0; i < BATCH_MESSAGES && bytes < (size_t)self->config.commit_bytes; i++) {
         if (!s_receive(self, &id, &body, &good))
             break;
         bytes += zmq_msg_size(&body);
         if (good)
-            go_on = s_on_parts(self, &id, &body);
+            s_on_parts(self, &id, &body);
     }
     zmq_msg_close(&id);
     zmq_msg_close(&body);
-    return go_on && sink_group_go_on(self);
+    return sink_group_go_on(self);
 }

@@ -69,10 +69,8 @@ const char *sink_group_why(crema_err_t err);
 
 /* Has the loop continue when journals have been synced; not 0: it cannot. */
 int sink_group_attach(sink_t *self);
-/* Commits what waits, or all of one run (NULL: everything), before it returns, and sends every
- * aggregator what is durable. Answers that are due by then follow with sink_group_go_on(), at the
- * end of the batch of messages: the one in hand is in the arena that they need. */
-bool sink_group_commit(sink_t *self, const crema_id_t *run_id);
+/* At the end: commits what waits before it returns, and sends every aggregator what is durable. */
+void sink_group_commit(sink_t *self);
 /* Has what waits committed, each run as soon as it has rested from its last commit or enough of it
  * has collected, and sends every aggregator what is durable. */
 bool sink_group_go_on(sink_t *self);
@@ -125,8 +123,7 @@ void sink_scrape_expose(void *context, crema_exposition_t *out);
 bool sink_intake_take(sink_t *self);
 /* Answers what has become durable. */
 void sink_intake_answer(sink_t *self);
-/* Tells every aggregator of a file once that is durable in the journal. False: the loop must
- * end. */
-bool sink_intake_say_sealed(sink_t *self, const crema_msg_t *msg);
+/* Tells every aggregator of a file once that is durable in the journal. */
+void sink_intake_say_sealed(sink_t *self, const crema_msg_t *msg);
 
 #endif

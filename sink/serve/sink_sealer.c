@@ -14,7 +14,6 @@
 /* A line must fit into a pipe, or the process would wait for a reader. */
 #define LINE_BYTES_MAX (60u << 10)
 #define LEFT_MAX 64 /* processes that cannot be killed; with more, sealing waits for them */
-#define KILL_NS INT64_C(5000000000) /* in which a killed process ends */
 
 typedef struct {
     crema_id_t run_id;
@@ -59,9 +58,7 @@ sink_sealer_destroy(sink_sealer_t **self_p)
         job_t *job = &self->jobs[i];
         if (job->pid == 0)
             continue;
-        kill(job->pid, SIGKILL);
-        while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        (void)sink_child_end(job->pid, 0);
         s_end_job(job);
     }
     free(self);
@@ -156,7 +153,7 @@ sink_sealer_end_late(sink_sealer_t *self, int64_t mono_ns)
             continue;
         }
         job->is_late = true;
-        job->ends_ns = mono_ns + KILL_NS;
+        job->ends_ns = mono_ns + SINK_CHILD_KILL_MS * INT64_C(1000000);
         kill(job->pid, SIGKILL);
     }
 }

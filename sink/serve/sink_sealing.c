@@ -229,6 +229,13 @@ sink_sealing_tick(sink_sealing_t *self, int64_t mono_ns)
     s_forget(self, mono_ns);
 }
 
+bool
+sink_sealing_takes_clock(const sink_sealing_t *self, const sink_run_t *run)
+{
+    return !run->state.seal_asked ||
+           (run->state.late && !sink_sealer_is_busy(self->sealer, &run->run_id));
+}
+
 /* ---- results */
 
 static void

@@ -31,6 +31,10 @@ void sink_sealing_ask(sink_sealing_t *self, const crema_id_t *run_id, bool again
 /* Checks all runs; call it about once a second. */
 void sink_sealing_tick(sink_sealing_t *self, int64_t mono_ns);
 
+/* Whether a clock sample of the run is journaled. It is not once the verdict is given and all
+ * records are in the file, or in the one being made: a rebuild would then differ from the file. */
+bool sink_sealing_takes_clock(const sink_sealing_t *self, const sink_run_t *run);
+
 /* After SIGCHLD, call until false. The message is for all aggregators and borrowed until the
  * next call. A complete file is also noted in the journal, which needs a commit. */
 bool sink_sealing_reap(sink_sealing_t *self, int64_t mono_ns, int64_t real_ns,

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "crema_failpoint.h"
@@ -140,16 +139,11 @@ sink_views_reap(sink_views_t *self, int64_t mono_ns)
 static void
 s_stop(sink_views_t *self)
 {
-    const struct timespec tick = {.tv_nsec = 5000000};
     if (self->pid == 0)
         return;
     close(self->fd); /* closing it asks the process to end */
     self->fd = -1;
-    for (int waited_ms = 0; waitpid(self->pid, NULL, WNOHANG) == 0; waited_ms += 5) {
-        if (waited_ms == STOP_MS)
-            kill(self->pid, SIGKILL);
-        nanosleep(&tick, NULL);
-    }
+    (void)sink_child_end(self->pid, STOP_MS);
     self->pid = 0;
 }
 

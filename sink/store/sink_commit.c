@@ -1,5 +1,6 @@
 #include "sink_commit.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "crema_list.h"
@@ -182,6 +183,45 @@ sink_commit_lower(sink_commit_t *self, const crema_id_t *stream_id, uint64_t com
     stream->ended = false;
 }
 
+void
+sink_commit_renew(sink_commit_t *self, const crema_id_t *run_id)
+{
+    const run_t *run = crema_map_find(self->runs, run_id);
+    for (stream_t *stream = run ? run->streams : NULL; stream; stream = stream->next_of_run) {
+        assert(!s_is_unsynced(stream));
+        self->stats.uncommitted += stream->committed;
+        stream->syncing = stream->written;
+        stream->committed = 0;
+        crema_list_append(&stream->run->syncing, &stream->syncing_link);
+    }
+}
+
+static void
+s_remove_streams(sink_commit_t *self, run_t *run)
+{
+    while (run->streams) {
+        stream_t *stream = run->streams;
+        run->streams = stream->next_of_run;
+        self->stats.streams--;
+        self->stats.uncommitted -= stream->written - stream->committed;
+        crema_list_remove(&stream->unsynced_link);
+        crema_list_remove(&stream->syncing_link);
+        crema_list_remove(&stream->answer_link);
+        (void)crema_map_take(self->streams, &stream->stream_id);
+        free(stream);
+    }
+    run->n = 0;
+    s_drop_empty(self, run);
+}
+
+void
+sink_commit_drop(sink_commit_t *self, const crema_id_t *run_id)
+{
+    run_t *run = crema_map_find(self->runs, run_id);
+    if (run)
+        s_remove_streams(self, run);
+}
+
 bool
 sink_commit_forget(sink_commit_t *self, const crema_id_t *run_id)
 {
@@ -191,15 +231,7 @@ sink_commit_forget(sink_commit_t *self, const crema_id_t *run_id)
     for (const stream_t *stream = run->streams; stream; stream = stream->next_of_run)
         if (s_is_unsynced(stream) || crema_list_is_linked(&stream->answer_link))
             return false;
-    while (run->streams) {
-        stream_t *stream = run->streams;
-        run->streams = stream->next_of_run;
-        self->stats.streams--;
-        (void)crema_map_take(self->streams, &stream->stream_id);
-        free(stream);
-    }
-    run->n = 0;
-    s_drop_empty(self, run);
+    s_remove_streams(self, run);
     return true;
 }
 

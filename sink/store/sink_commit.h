@@ -47,6 +47,12 @@ CREMA_MUST_CHECK crema_err_t sink_commit_restore_put(sink_commit_t *self,
  * stream may be pending. */
 void sink_commit_lower(sink_commit_t *self, const crema_id_t *stream_id, uint64_t committed);
 
+/* What was restored of the run's streams is in its journal, and committed only when the sync that
+ * begins now has succeeded. Nothing of it may be pending. */
+void sink_commit_renew(sink_commit_t *self, const crema_id_t *run_id);
+/* It has failed: the streams of the run are removed, whatever waits. */
+void sink_commit_drop(sink_commit_t *self, const crema_id_t *run_id);
+
 /* Removes the streams of a run from memory. False: some of them are not yet synced or
  * acknowledged, and all stay. */
 bool sink_commit_forget(sink_commit_t *self, const crema_id_t *run_id);

@@ -35,12 +35,35 @@ sink_ids_append(sink_ids_t *self, const crema_id_t *id)
     return CREMA_OK;
 }
 
+/* Merges the sorted ids from `at` on into the sorted ones before them. */
+static void
+s_merge(sink_ids_t *self, size_t at)
+{
+    size_t left = at, right = self->n - at;
+    crema_id_t *tail = malloc(right * sizeof *tail);
+    if (!tail) {
+        qsort(self->ids, self->n, sizeof *self->ids, s_ascending);
+        return;
+    }
+    memcpy(tail, self->ids + at, right * sizeof *tail);
+    while (right > 0) {
+        const bool is_left = left > 0 && s_ascending(&self->ids[left - 1], &tail[right - 1]) > 0;
+        const size_t to = left + right - 1;
+        self->ids[to] = is_left ? self->ids[--left] : tail[--right];
+    }
+    free(tail);
+}
+
 void
 sink_ids_sort(sink_ids_t *self)
 {
-    size_t kept = 0;
-    if (self->n > 0)
-        qsort(self->ids, self->n, sizeof *self->ids, s_ascending);
+    size_t kept = 0, sorted = self->n > 0;
+    while (sorted < self->n && s_ascending(&self->ids[sorted - 1], &self->ids[sorted]) <= 0)
+        sorted++;
+    if (sorted < self->n) {
+        qsort(self->ids + sorted, self->n - sorted, sizeof *self->ids, s_ascending);
+        s_merge(self, sorted);
+    }
     for (size_t i = 0; i < self->n; i++)
         if (kept == 0 || !crema_id_equal(&self->ids[kept - 1], &self->ids[i]))
             self->ids[kept++] = self->ids[i];
@@ -50,9 +73,23 @@ sink_ids_sort(sink_ids_t *self)
 crema_err_t
 sink_ids_add(sink_ids_t *self, const crema_id_t *id)
 {
-    crema_err_t err = sink_ids_append(self, id);
-    sink_ids_sort(self);
-    return err;
+    size_t low = 0, high = self->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (s_ascending(&self->ids[middle], id) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < self->n && crema_id_equal(&self->ids[low], id))
+        return CREMA_OK;
+    const crema_id_t added = *id;
+    crema_err_t err = sink_ids_append(self, &added);
+    if (err != CREMA_OK)
+        return err;
+    memmove(&self->ids[low + 1], &self->ids[low], (self->n - 1 - low) * sizeof *self->ids);
+    self->ids[low] = added;
+    return CREMA_OK;
 }
 
 void

@@ -1,5 +1,6 @@
 #include "sink_journal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -65,7 +66,7 @@ static crema_err_t
 s_reserve(sink_journal_t *self, size_t more)
 {
     if (more > SINK_GROUP_BYTES_MAX - self->group.n)
-        return CREMA_ELIMIT;
+        return CREMA_EAGAIN;
     if (self->group.n + more <= self->group.room)
         return CREMA_OK;
     size_t room = self->group.room ? self->group.room : 64u << 10;
@@ -336,6 +337,7 @@ sink_journal_begin(sink_journal_t *self, const sink_journal_head_t *head)
     sink_journal_work_t *work = &self->work;
     const bool again = work->group.n > 0;
     const size_t n = again ? work->group.n : self->group.n;
+    assert(!work->renews);
     if (self->broken)
         return CREMA_EIO;
     if (n == 0)
@@ -397,10 +399,23 @@ void
 sink_journal_work(sink_journal_t *self)
 {
     sink_journal_work_t *work = &self->work;
-    if (!work->rests && work->group.n == 0)
+    if (!work->renews && !work->rests && work->group.n == 0)
         return;
-    work->err = work->rests ? s_write_rest(self) : s_write(self);
+    work->err = work->renews  ? sink_journal_renew(self)
+                : work->rests ? s_write_rest(self)
+                              : s_write(self);
     work->why = errno;
+}
+
+static crema_err_t
+s_end_renewal(sink_journal_t *self)
+{
+    sink_journal_work_t *work = &self->work;
+    work->renews = false;
+    if (work->err == CREMA_OK)
+        self->bytes -= work->renewal.size - work->renewal.sound;
+    errno = work->why;
+    return work->err;
 }
 
 /* Nothing was ever acknowledged from a segment that only rests, so that one that failed can go. */
@@ -424,6 +439,8 @@ sink_journal_end(sink_journal_t *self)
 {
     sink_journal_work_t *work = &self->work;
     const bool rests = work->rests, has_segment = work->fd >= 0;
+    if (work->renews)
+        return s_end_renewal(self);
     if (!rests && work->group.n == 0)
         return CREMA_OK;
     const size_t bytes = work->checkpoint_bytes + (rests ? 0 : work->group.n);
@@ -451,6 +468,7 @@ sink_journal_end(sink_journal_t *self)
 crema_err_t
 sink_journal_begin_rest(sink_journal_t *self, const sink_journal_head_t *head)
 {
+    assert(!self->work.renews);
     if (self->broken || sink_journal_pending_bytes(self) > 0)
         return CREMA_EINVAL;
     if (self->rests)
@@ -459,6 +477,12 @@ sink_journal_begin_rest(sink_journal_t *self, const sink_journal_head_t *head)
     crema_err_t err = s_make_checkpoint(self, head, self->next_seq);
     self->work.rests = err == CREMA_OK;
     return err;
+}
+
+bool
+sink_journal_is_renewed(const sink_journal_t *self)
+{
+    return !self->work.renews;
 }
 
 size_t

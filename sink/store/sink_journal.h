@@ -9,8 +9,10 @@
  * Appended frames collect in memory and reach the file with one write() per group; only
  * an fdatasync makes them durable. A write that finds the disk full is undone and may be
  * retried. After any other failure of write or sync the journal stays broken: Linux may have
- * marked the pages clean, so a retry could report success for lost data. Opening it again
- * rewrites the last segment's pages before it trusts them.
+ * marked the pages clean, so a retry could report success for lost data. What an earlier process
+ * left is therefore renewed before it counts as durable: the last segment's pages are rewritten, a
+ * torn tail is cut, and both are synced in a thread, as a group is. Only in a damaged journal,
+ * of which the disk does not give everything, opening itself waits for a sync.
  *
  * Unreadable data is never deleted: a segment without a readable frame becomes
  * `000001.journal.damaged`, a torn tail that was cut off is kept in `000001.journal.torn`, and of a
@@ -31,7 +33,7 @@
 #include "sink_unread.h"
 
 #define SINK_SEGMENT_BYTES (16u << 20)     /* when it is longer, a new segment begins */
-#define SINK_SEGMENT_BYTES_MAX (96u << 20) /* earlier versions wrote up to 64 MiB */
+#define SINK_SEGMENT_BYTES_MAX (96u << 20) /* more than one has with a group and a checkpoint */
 #define SINK_GROUP_BYTES_MAX (16u << 20)   /* collected between two syncs */
 
 typedef enum {
@@ -104,8 +106,8 @@ typedef struct {
 
 typedef struct sink_journal sink_journal_t;
 
-/* Appending copies its argument. CREMA_ELIMIT: the group is full, sync first; CREMA_EIO: the
- * journal is broken. */
+/* Appending copies its argument. CREMA_EAGAIN: the group is full, begin it first; CREMA_ELIMIT:
+ * more than a frame may hold; CREMA_EIO: the journal is broken. */
 CREMA_MUST_CHECK crema_err_t sink_journal_put(sink_journal_t *self, const sink_journal_put_t *put);
 CREMA_MUST_CHECK crema_err_t sink_journal_run(sink_journal_t *self, const crema_msg_t *msg,
                                               int64_t t_real_ns);
@@ -176,7 +178,8 @@ typedef struct {
     sink_unread_t unread;    /* the part of the damage that is what the disk did not give */
 } sink_journal_report_t;
 
-/* Opens a journal for appending in a new segment (a torn tail is cut), or creates the directory.
+/* Opens a journal for appending in a new segment, or creates the directory. See
+ * sink_journal_is_renewed().
  * `visitor` (may be NULL) receives the newest checkpoint and what follows it, or the whole
  * journal if it has no checkpoint. CREMA_EMAGIC: the directory holds a journal of another run or
  * store; CREMA_EBUSY: a later generation has written there. After an error `ret_where` names the
@@ -186,6 +189,14 @@ CREMA_MUST_CHECK crema_err_t sink_journal_open(const char *dir, const crema_id_t
                                                const sink_journal_visitor_t *visitor,
                                                sink_journal_report_t *ret_report,
                                                char ret_where[PATH_MAX], sink_journal_t **ret_self);
+/* False: an earlier process may have written what was found, which is not durable before
+ * sink_journal_work() and sink_journal_end() have renewed it. Until then the journal may be
+ * appended to, and nothing else. After an error of sink_journal_end(), of which errno may be the
+ * cause, close it: opening it again is a new attempt. */
+bool sink_journal_is_renewed(const sink_journal_t *self);
+/* Right after opening: this process has synced all of it, so that nothing must be renewed unless
+ * somebody changed it. */
+void sink_journal_trust(sink_journal_t *self);
 void sink_journal_close(sink_journal_t **self_p);
 
 /* Reads the state of a run, and the journal's size on disk, from the checkpoint at the end of

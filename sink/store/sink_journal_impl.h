@@ -21,13 +21,22 @@ typedef struct {
     size_t size;
 } sink_journal_file_t;
 
+/* What an earlier process wrote last, and may not have synced. */
+typedef struct {
+    uint32_t segment;   /* its number; 0: only names have changed */
+    size_t sound, size; /* its bytes that count, and all of them */
+    uint32_t crc;       /* of the sound ones */
+} sink_renewal_t;
+
 /* A group that is being written, or could not be and is written again. */
 typedef struct {
     sink_group_t group;
     sink_journal_file_t file;
     uint8_t *checkpoint; /* that goes before it; NULL: none */
     size_t checkpoint_bytes;
-    bool rests; /* the checkpoint alone is written, to end the journal */
+    bool rests;  /* the checkpoint alone is written, to end the journal */
+    bool renews; /* instead of a group, what was found is written again */
+    sink_renewal_t renewal;
     /* The outcome; only these are changed by sink_journal_work(). */
     int fd; /* of the segment that was begun for it; -1: none was */
     size_t header_bytes;
@@ -51,6 +60,12 @@ struct sink_journal {
     bool rests;               /* the newest segment holds only a checkpoint */
     bool broken;              /* a write or sync failed: nothing more may be acknowledged */
 };
+
+/* Keeps a segment's tail before it is cut: it is not certain that it was never acknowledged. */
+CREMA_MUST_CHECK crema_err_t sink_journal_keep_torn(const sink_journal_t *self, uint32_t number,
+                                                    const uint8_t *bytes, size_t size);
+/* Renews what was found, in any thread. */
+CREMA_MUST_CHECK crema_err_t sink_journal_renew(const sink_journal_t *self);
 
 /* Reads the segments of a journal from index `from` on. `whole` is false if they are only the
  * newest ones, beginning with a checkpoint. After an error ret_where names the file. */

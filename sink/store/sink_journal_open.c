@@ -1,5 +1,5 @@
 #include <errno.h>
-#include <fcntl.h>
+#include <libdeflate.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,36 +12,14 @@
 #include "sink_journal_impl.h"
 #include "sink_segments.h"
 
-/* ---- repairing the newest segment after a kill, a power cut or a disk error */
+/* ---- handling the newest segment after a kill, a power cut or a disk error */
 
-/* Cuts the file to its first `size` bytes and rewrites them: after a failed sync the kernel may
- * hold pages that it considers clean and that never reached the disk. */
-static crema_err_t
-s_renew(const char *path, const uint8_t *bytes, size_t size)
+void
+sink_journal_trust(sink_journal_t *self)
 {
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return sink_fs_error(errno);
-    crema_failpoint("sink.before_renew_truncate");
-    crema_err_t err = ftruncate(fd, (off_t)size) == 0 ? CREMA_OK : sink_fs_error(errno);
-    crema_failpoint("sink.before_renew_write");
-    if (err == CREMA_OK)
-        err = sink_fs_write(fd, bytes, size);
-    crema_failpoint("sink.before_renew_fsync");
-    if (err == CREMA_OK && fsync(fd) != 0)
-        err = CREMA_EIO;
-    crema_failpoint("sink.after_renew_fsync");
-    close(fd);
-    return err;
-}
-
-/* Keeps the tail before it is cut: it is not certain that it was never acknowledged. */
-static crema_err_t
-s_keep_torn(const sink_journal_t *self, uint32_t number, const uint8_t *bytes, size_t size)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%06u" SINK_SEGMENT_TORN, number);
-    return sink_fs_replace(self->dir, name, bytes, size);
+    const sink_renewal_t *renewal = &self->work.renewal;
+    if (renewal->segment == self->segment && renewal->size == renewal->sound)
+        self->work.renews = false;
 }
 
 static crema_err_t
@@ -116,8 +94,8 @@ s_ends_with_checkpoint(const uint8_t *bytes, size_t size)
     return sink_checkpoint_find(bytes, size, &state, &end) == CREMA_OK && end == size;
 }
 
-/* Replaces a segment of which the disk does not give everything by what it gives. The old file gets
- * another name first: its bytes may be readable again. */
+/* Replaces a segment of which the disk does not give everything by what it gives, and syncs that.
+ * The old file gets another name first: its bytes may be readable again. */
 static crema_err_t
 s_copy_readable(const sink_journal_t *self, const char *path, uint32_t number, const uint8_t *bytes,
                 size_t size)
@@ -128,6 +106,16 @@ s_copy_readable(const sink_journal_t *self, const char *path, uint32_t number, c
         return sink_fs_error(errno);
     snprintf(name, sizeof name, "%06u.journal", number);
     return sink_fs_replace(self->dir, name, bytes, size);
+}
+
+static crema_err_t
+s_keep_readable(const sink_journal_t *self, const char *path, uint32_t number, const uint8_t *bytes,
+                size_t size, size_t sound)
+{
+    crema_err_t err = CREMA_OK;
+    if (size > sound)
+        err = sink_journal_keep_torn(self, number, bytes + sound, size - sound);
+    return err == CREMA_OK ? s_copy_readable(self, path, number, bytes, sound) : err;
 }
 
 /* Prepares one existing segment to be followed by a new one. It is removed if it was never written
@@ -151,11 +139,11 @@ s_adopt(sink_journal_t *self, const char *path, uint32_t number)
     if (err == CREMA_OK && scan.frames > 0) {
         self->torn_bytes += size - scan.sound;
         self->rests = s_ends_with_checkpoint(bytes, scan.sound);
-        if (size > scan.sound)
-            err = s_keep_torn(self, number, bytes + scan.sound, size - scan.sound);
-        if (err == CREMA_OK)
-            err = unread.bytes == 0 ? s_renew(path, bytes, scan.sound)
-                                    : s_copy_readable(self, path, number, bytes, scan.sound);
+        if (unread.bytes == 0 && self->work.renewal.segment == 0)
+            self->work.renewal =
+                (sink_renewal_t){number, scan.sound, size, libdeflate_crc32(0, bytes, scan.sound)};
+        else if (unread.bytes > 0)
+            err = s_keep_readable(self, path, number, bytes, size, scan.sound);
     } else if (err == CREMA_OK && short_one) {
         self->torn_bytes += scan.headed ? 0 : size;
         err = s_remove_empty(path);
@@ -176,7 +164,8 @@ s_recover(sink_journal_t *self, const sink_segments_t *found, char where[PATH_MA
         const uint32_t number = found->numbers[i - 1];
         err = s_adopt(self, sink_segments_path(self->dir, number, where), number);
     }
-    return err == CREMA_OK && self->segment > 0 ? sink_fs_sync_dir(self->dir) : err;
+    self->work.renews = self->segment > 0;
+    return err;
 }
 
 /* ---- reading from the newest checkpoint */

@@ -1,8 +1,9 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "crema_frame.h"
-#include "sink_fs.h"
+#include "sink_cursor.h"
 #include "sink_journal_impl.h"
 #include "sink_order.h"
 #include "sink_put.h"
@@ -16,11 +17,13 @@ typedef struct {
     sink_order_t *order; /* NULL: the visitor takes no PUTs */
     crema_arena_t *arena;
     sink_journal_report_t report;
-    bool is_seal;       /* the frame shown last is a RUN_SEAL */
-    uint32_t sealed_in; /* segment of the last RUN_SEAL; 0: none */
-    bool headed;        /* a header was read: store_id and run_id of the report are known */
-    uint64_t next_seq;  /* number expected next; 0: the first checkpoint gives it */
-    bool whole;         /* from the first segment on */
+    bool is_seal;           /* the frame shown last is a RUN_SEAL */
+    uint32_t sealed_in;     /* segment of the last RUN_SEAL; 0: none */
+    bool headed;            /* a header was read: store_id and run_id of the report are known */
+    uint64_t next_seq;      /* number expected next; 0: the first checkpoint gives it */
+    bool whole;             /* from the first segment on */
+    uint32_t last_frame_in; /* segment of the last frame that is no header */
+    sink_cursor_t cursor;
 } reader_t;
 
 /* ---- checkpoints */
@@ -77,7 +80,7 @@ s_show_again(reader_t *reader, const sink_order_put_t *place)
     sink_journal_put_t put;
     sink_segments_path(reader->dir, place->segment, path);
     crema_err_t err = bytes ? sink_unread_read_at(path, place->offset, bytes, place->bytes,
-                                                  &reader->report.unread)
+                                                  &reader->cursor.unread)
                             : CREMA_ENOMEM;
     if (err == CREMA_OK && (crema_frame_decode(bytes, place->bytes, &frame) != CREMA_OK ||
                             !sink_put_decode(&frame, &put)))
@@ -147,14 +150,32 @@ s_show(reader_t *reader, const crema_frame_t *frame, uint32_t segment, size_t of
     return err == CREMA_OK && ordered && now ? s_show_due(reader, false) : err;
 }
 
-static crema_err_t
-s_take_frame(reader_t *reader, const crema_frame_t *frame, uint32_t segment, size_t offset)
+/* Unreadable so far. */
+static uint64_t
+s_damaged(const reader_t *reader)
 {
+    return reader->report.damaged_bytes + sink_cursor_damaged(&reader->cursor);
+}
+
+/* A segment counts as damaged from a header on that does not match the earlier ones. */
+static crema_err_t
+s_take_frame(reader_t *reader, const crema_frame_t *frame)
+{
+    const sink_journal_position_t end = sink_cursor_position(&reader->cursor);
+    const size_t bytes = crema_frame_bytes(frame);
     bool understood = false, is_head = sink_segment_is_head(frame->type);
     crema_err_t err = CREMA_OK;
+    sink_header_t header;
+    if (sink_header_decode(frame, &header) && !s_take_header(reader, &header)) {
+        reader->report.damaged_bytes += bytes;
+        sink_cursor_skip(&reader->cursor);
+        return CREMA_OK;
+    }
+    if (frame->type != SINK_JOURNAL_HEADER)
+        reader->last_frame_in = end.segment;
     reader->is_seal = false;
     if (is_head || frame->seq >= reader->next_seq)
-        err = s_show(reader, frame, segment, offset, &understood);
+        err = s_show(reader, frame, end.segment, (size_t)end.bytes - bytes, &understood);
     if (!is_head && frame->seq >= reader->next_seq) {
         reader->report.missing_frames += frame->seq - reader->next_seq;
         reader->next_seq = frame->seq + 1;
@@ -162,68 +183,66 @@ s_take_frame(reader_t *reader, const crema_frame_t *frame, uint32_t segment, siz
     if (understood)
         reader->report.frames++;
     else
-        reader->report.damaged_bytes += crema_frame_bytes(frame);
+        reader->report.damaged_bytes += bytes;
     if (reader->is_seal) {
-        reader->report.before_seal = reader->report.damaged_bytes + reader->report.missing_frames;
-        reader->sealed_in = segment;
+        reader->report.before_seal = s_damaged(reader) + reader->report.missing_frames;
+        reader->sealed_in = end.segment;
     }
     return err;
 }
 
 /* ---- segments */
 
-/* A segment that begins with a foreign header counts as damaged as a whole. `last`: the end of
- * these bytes may be torn. */
+/* The end of what counts in the last segment, whose end may be torn. Where the disk does not give
+ * everything, nothing was torn off. */
 static crema_err_t
-s_read_segment(reader_t *reader, const uint8_t *bytes, size_t size, uint32_t number, bool last)
+s_find_end(const char *path, uint64_t *ret_sound, size_t *ret_size)
 {
-    size_t offset = 0, skipped, sound = last ? sink_segment_sound(bytes, size) : size;
-    uint64_t frames = 0;
-    crema_frame_t frame;
-    reader->report.segments++;
-    reader->report.bytes += size;
-    while (sink_segment_next(bytes, sound, &offset, &frame, &skipped) == CREMA_OK) {
-        reader->report.damaged_bytes += skipped;
-        sink_header_t header;
-        if (sink_header_decode(&frame, &header) && !s_take_header(reader, &header)) {
-            reader->report.damaged_bytes += size - offset + crema_frame_bytes(&frame);
-            return CREMA_OK;
-        }
-        frames += frame.type != SINK_JOURNAL_HEADER;
-        crema_err_t err = s_take_frame(reader, &frame, number, offset - crema_frame_bytes(&frame));
-        if (err != CREMA_OK)
-            return err;
-    }
-    /* Nothing readable in a last segment longer than its header: damage, not a torn tail. */
-    bool torn = last && (frames > 0 || size <= SINK_SEGMENT_HEADER_BYTES);
-    if (torn)
-        reader->report.torn_bytes += size - sound;
-    else
-        reader->report.damaged_bytes += size - offset;
+    uint8_t *bytes;
+    sink_unread_t unread = {0};
+    crema_err_t err = sink_unread_read(path, SINK_SEGMENT_BYTES_MAX, &bytes, ret_size, &unread);
+    if (err != CREMA_OK)
+        return err;
+    *ret_sound = unread.bytes > 0 ? SINK_CURSOR_ALL : sink_segment_sound(bytes, *ret_size);
+    free(bytes);
     return CREMA_OK;
 }
 
 static crema_err_t
 s_read_all(reader_t *reader, const uint32_t *numbers, size_t n, char where[PATH_MAX])
 {
-    for (size_t i = 0; i < n; i++) {
-        uint8_t *bytes;
-        size_t size;
-        const uint64_t unread = reader->report.unread.bytes;
-        crema_err_t err =
-            sink_unread_read(sink_segments_path(reader->dir, numbers[i], where),
-                             SINK_SEGMENT_BYTES_MAX, &bytes, &size, &reader->report.unread);
-        if (err != CREMA_OK)
-            return err;
-        if (!bytes)
-            reader->report.damaged_bytes += reader->report.unread.bytes - unread;
-        /* Where the disk gives nothing, nothing was torn off. */
-        const bool may_be_torn = i + 1 == n && reader->report.unread.bytes == unread;
-        err = s_read_segment(reader, bytes, size, numbers[i], may_be_torn);
-        free(bytes);
-        if (err != CREMA_OK)
-            return err;
+    sink_cursor_t *cursor = &reader->cursor;
+    const uint32_t last = numbers[n - 1];
+    sink_journal_position_t until = {.segment = last};
+    size_t size;
+    crema_frame_t frame;
+    sink_segments_path(reader->dir, last, where);
+    crema_err_t err = s_find_end(where, &until.bytes, &size), end = CREMA_OK;
+    if (err != CREMA_OK)
+        return err;
+    sink_cursor_begin(cursor, reader->dir, numbers[0]);
+    sink_cursor_extend(cursor, until);
+    while (err == CREMA_OK && (end = sink_cursor_next(cursor, &frame)) == CREMA_OK)
+        err = s_take_frame(reader, &frame);
+    snprintf(where, PATH_MAX, "%s", cursor->path);
+    if (err == CREMA_OK && end != CREMA_ENOENT)
+        err = end;
+    if (err == CREMA_OK && cursor->missing != last - numbers[0] + 1 - n) {
+        errno = ENOENT; /* some have just been removed */
+        err = CREMA_ENOENT;
     }
+    if (err != CREMA_OK)
+        return err;
+    sink_cursor_skip(cursor);
+    /* Nothing readable in a last segment longer than its header: damage, not a torn tail. */
+    const uint64_t behind = until.bytes == SINK_CURSOR_ALL ? 0 : size - until.bytes;
+    if (reader->last_frame_in == last || size <= SINK_SEGMENT_HEADER_BYTES)
+        reader->report.torn_bytes += behind;
+    else
+        reader->report.damaged_bytes += behind;
+    reader->report.damaged_bytes += sink_cursor_damaged(cursor);
+    reader->report.segments = n;
+    reader->report.bytes = cursor->bytes + cursor->size + behind;
     return reader->order ? s_show_due(reader, true) : CREMA_OK;
 }
 
@@ -238,6 +257,8 @@ sink_journal_read_segments(const char *dir, const sink_segments_t *segments, siz
         err = sink_order_new(&reader.order);
     if (err == CREMA_OK)
         err = s_read_all(&reader, segments->numbers + from, segments->n - from, ret_where);
+    reader.report.unread = reader.cursor.unread;
+    sink_cursor_clear(&reader.cursor);
     sink_order_destroy(&reader.order);
     crema_arena_destroy(&reader.arena);
     if (err != CREMA_OK)

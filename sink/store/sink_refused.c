@@ -111,6 +111,7 @@ void
 sink_refused_clear(sink_refused_t *self)
 {
     free(self->lines);
+    free(self->bytes);
     *self = (sink_refused_t){0};
 }
 
@@ -159,20 +160,34 @@ s_encode(const sink_refused_line_t *line, uint8_t *out)
 }
 
 crema_err_t
-sink_refused_encode(const sink_refused_t *self, uint8_t **ret_bytes, size_t *ret_size)
+sink_refused_begin(sink_refused_t *self, bool *ret_begins)
 {
-    uint8_t *bytes = malloc(self->n ? self->n * FRAME_BYTES : 1);
-    if (!bytes)
+    const crema_err_t before = self->err;
+    *ret_begins = false;
+    self->err = CREMA_OK;
+    if (before != CREMA_OK || !self->is_new)
+        return before;
+    self->size = self->n * FRAME_BYTES;
+    self->bytes = malloc(self->size ? self->size : 1);
+    if (!self->bytes)
         return CREMA_ENOMEM;
     for (size_t i = 0; i < self->n; i++)
-        s_encode(&self->lines[i], bytes + i * FRAME_BYTES);
-    *ret_bytes = bytes;
-    *ret_size = self->n * FRAME_BYTES;
+        s_encode(&self->lines[i], self->bytes + i * FRAME_BYTES);
+    self->is_new = false;
+    *ret_begins = true;
     return CREMA_OK;
 }
 
-crema_err_t
-sink_refused_write(const char *dir, const uint8_t *bytes, size_t size)
+void
+sink_refused_write(sink_refused_t *self, const char *dir)
 {
-    return sink_fs_replace(dir, FILE_NAME, bytes, size);
+    self->err = sink_fs_replace(dir, FILE_NAME, self->bytes, self->size);
+}
+
+void
+sink_refused_end(sink_refused_t *self)
+{
+    free(self->bytes);
+    self->bytes = NULL;
+    self->is_new |= self->err != CREMA_OK; /* it is tried again */
 }

@@ -31,6 +31,10 @@ typedef struct {
     size_t n, room;
     size_t n_streams; /* lines that cover one stream */
     bool is_new;      /* something is not in the file, and is not being written */
+    /* What is being written; only `err` is changed by sink_refused_write(). */
+    uint8_t *bytes;
+    size_t size;
+    crema_err_t err; /* of the last writing, until it was returned */
 } sink_refused_t;
 
 /* Reads the file in `dir` as far as possible. A missing file counts as empty. */
@@ -40,10 +44,12 @@ CREMA_MUST_CHECK crema_err_t sink_refused_read(sink_refused_t *self, const char 
 CREMA_MUST_CHECK crema_err_t sink_refused_note(sink_refused_t *self, const crema_id_t *run_id,
                                                const crema_id_t *stream_id, uint64_t first,
                                                uint64_t last, bool *ret_new);
-/* The content of the file, which the caller frees; and writing it, which any thread may do. */
-CREMA_MUST_CHECK crema_err_t sink_refused_encode(const sink_refused_t *self, uint8_t **ret_bytes,
-                                                 size_t *ret_size);
-CREMA_MUST_CHECK crema_err_t sink_refused_write(const char *dir, const uint8_t *bytes, size_t size);
+/* Takes what is new to be written. *ret_begins is false if there is nothing to write, or after an
+ * error, which may be that of the last writing. Any thread may write; what comes meanwhile is new
+ * again. */
+CREMA_MUST_CHECK crema_err_t sink_refused_begin(sink_refused_t *self, bool *ret_begins);
+void sink_refused_write(sink_refused_t *self, const char *dir);
+void sink_refused_end(sink_refused_t *self);
 /* Refused records over all lines. */
 uint64_t sink_refused_records(const sink_refused_t *self);
 void sink_refused_clear(sink_refused_t *self);

@@ -73,6 +73,7 @@ s_append(sink_store_t *self, sink_store_run_t *run, const Crema__Put *put,
         .t_recv_ns = t_real_ns,
     };
     err = sink_journal_put(run->journal, &entry);
+    run->shown.is_crowded = err == CREMA_EAGAIN;
     free(rest.owned);
     return err;
 }
@@ -93,6 +94,8 @@ sink_store_put(sink_store_t *self, const Crema__Put *put, int64_t t_real_ns,
         err = CREMA_EPROTO;
     if (err == CREMA_OK)
         err = s_take_run(self, run_id, &run);
+    if (err == CREMA_OK && run->shown.is_crowded) /* also if this one is small enough */
+        err = CREMA_EAGAIN;
     uint32_t skip = 0;
     sink_store_put_t answer = {0};
     if (err == CREMA_OK)
@@ -294,10 +297,34 @@ s_note_stuck(sink_store_t *self, sink_store_run_t *run, bool stuck)
     run->ended_ns = crema_clock_mono_ns();
 }
 
-static void
-s_write_and_sync(void *context)
+/* The group stays in memory, and its run waits to be begun again. */
+static crema_err_t
+s_end_stuck(sink_store_t *self, sink_store_run_t *run, crema_err_t err)
 {
-    sink_journal_work(context);
+    run->again = true;
+    s_note_stuck(self, run, true);
+    sink_store_touch(self, run);
+    return err;
+}
+
+static crema_err_t
+s_end_group(sink_store_t *self, sink_store_job_t *job)
+{
+    sink_store_run_t *run = CREMA_LIST_ITEM(job, sink_store_run_t, job);
+    crema_err_t err = sink_journal_end(run->journal);
+    if (err == CREMA_EIO)
+        return s_report_broken(self, run, errno);
+    if (err != CREMA_OK)
+        return s_end_stuck(self, run, err);
+    run->again = false;
+    s_note_stuck(self, run, false);
+    if (sink_journal_pending_bytes(run->journal) == 0)
+        crema_list_remove(&run->dirty);
+    run->took_ns = run->ended_ns - run->begun_ns;
+    sink_commit_durable(self->watermarks, &run->shown.run_id);
+    sink_store_synced(self, run);
+    sink_store_report_group(self, run, run->syncing_bytes);
+    return CREMA_OK;
 }
 
 /* Has what was collected written and synced. */
@@ -319,9 +346,7 @@ s_begin(sink_store_t *self, sink_store_run_t *run)
         sink_commit_begin(self->watermarks, &run->shown.run_id);
         sink_store_begun(run);
     }
-    run->syncing = true;
-    run->sync = (sink_sync_t){.fn = s_write_and_sync, .context = run->journal};
-    sink_syncs_begin(self->syncs, &run->sync);
+    sink_store_sync(self, run, s_end_group);
     return CREMA_OK;
 }
 
@@ -349,7 +374,7 @@ sink_store_begin(sink_store_t *self, const sink_store_pace_t *pace, int64_t *ret
     for (crema_link_t *at = self->dirty.next, *next; at != &self->dirty; at = next) {
         sink_store_run_t *run = S_DIRTY(at);
         next = at->next;
-        const int64_t due_ns = run->syncing ? INT64_MAX : pace ? s_due_ns(run, pace) : now_ns;
+        const int64_t due_ns = run->job.busy ? INT64_MAX : pace ? s_due_ns(run, pace) : now_ns;
         if (due_ns > now_ns) {
             *ret_due_ns = due_ns < *ret_due_ns ? due_ns : *ret_due_ns;
             continue;
@@ -363,81 +388,19 @@ sink_store_begin(sink_store_t *self, const sink_store_pace_t *pace, int64_t *ret
     return err;
 }
 
-/* The group stays in memory, and its run waits to be begun again. */
-static crema_err_t
-s_end_stuck(sink_store_t *self, sink_store_run_t *run, crema_err_t err)
-{
-    run->again = true;
-    s_note_stuck(self, run, true);
-    sink_store_touch(self, run);
-    return err;
-}
-
-/* After an error it is tried again. */
-static void
-s_end_refusing(sink_store_t *self)
-{
-    sink_refusing_t *refusing = &self->refusing;
-    free(refusing->bytes);
-    refusing->bytes = NULL;
-    refusing->busy = false;
-    self->refused.is_new |= refusing->err != CREMA_OK;
-}
-
-/* CREMA_ENOENT: none has ended; with `waits`: none is under way. */
-static crema_err_t
-s_end_one(sink_store_t *self, bool waits)
-{
-    sink_sync_t *sync = sink_syncs_ended(self->syncs, waits);
-    if (!sync)
-        return CREMA_ENOENT;
-    if (sync == &self->freeing.sync)
-        return sink_store_end_freeing(self);
-    if (sync == &self->aging.sync) {
-        sink_store_end_age(self);
-        return CREMA_OK;
-    }
-    if (sync == &self->refusing.sync) {
-        s_end_refusing(self);
-        return CREMA_OK;
-    }
-    sink_store_run_t *run = CREMA_LIST_ITEM(sync, sink_store_run_t, sync);
-    run->syncing = false;
-    if (run->resting) {
-        sink_store_end_rest(self, run);
-        return CREMA_OK;
-    }
-    crema_err_t err = sink_journal_end(run->journal);
-    if (err == CREMA_EIO)
-        return s_report_broken(self, run, errno);
-    if (err != CREMA_OK)
-        return s_end_stuck(self, run, err);
-    run->again = false;
-    s_note_stuck(self, run, false);
-    if (sink_journal_pending_bytes(run->journal) == 0)
-        crema_list_remove(&run->dirty);
-    run->took_ns = run->ended_ns - run->begun_ns;
-    sink_commit_durable(self->watermarks, &run->shown.run_id);
-    sink_store_synced(self, run);
-    const sink_store_group_t group = {
-        .run = &run->shown,
-        .end = sink_journal_position(run->journal),
-        .bytes = run->syncing_bytes,
-        .took_ns = run->took_ns,
-        .waited_ns = run->ended_ns - run->waits_ns,
-    };
-    if (self->config.on_group)
-        self->config.on_group(self->config.context, &group);
-    return CREMA_OK;
-}
-
+/* With `waits` also what is under way. */
 static crema_err_t
 s_end(sink_store_t *self, bool waits)
 {
-    crema_err_t err = CREMA_OK, one;
-    while (err != CREMA_EIO && (one = s_end_one(self, waits)) != CREMA_ENOENT)
+    crema_err_t err = CREMA_OK;
+    sink_sync_t *sync;
+    while (err != CREMA_EIO && (sync = sink_syncs_ended(self->syncs, waits))) {
+        sink_store_job_t *job = CREMA_LIST_ITEM(sync, sink_store_job_t, sync);
+        job->busy = false;
+        crema_err_t one = job->end(self, job);
         if (one != CREMA_OK)
             err = one;
+    }
     return err;
 }
 
@@ -471,30 +434,4 @@ sink_store_commit(sink_store_t *self)
             err = end;
     } while (err == CREMA_OK && !crema_list_is_empty(&self->dirty));
     return err;
-}
-
-crema_err_t
-sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id)
-{
-    sink_store_run_t *run = sink_store_run(self, run_id);
-    crema_err_t err = CREMA_OK;
-    while (err == CREMA_OK && run && sink_store_is_unsynced(run))
-        err = run->syncing ? s_end_one(self, true) : s_begin(self, run);
-    return err;
-}
-
-crema_err_t
-sink_store_free(sink_store_t *self, const crema_id_t *run_id)
-{
-    crema_err_t err, end = CREMA_OK;
-    sink_store_run_t *run;
-    while ((err = sink_store_begin_free(self, run_id, NULL)) == CREMA_EAGAIN && end == CREMA_OK &&
-           (run = sink_store_run(self, run_id)) && run->resting)
-        end = s_end_one(self, true);
-    if (err != CREMA_OK)
-        return end == CREMA_OK ? err : end;
-    sink_store_begin_freeing(self);
-    while (end == CREMA_OK && self->freeing.busy)
-        end = s_end_one(self, true);
-    return end == CREMA_OK ? self->freeing.err : end;
 }

@@ -9,7 +9,10 @@
  *     <store>/<run_id>/    see sink_journal.h
  *
  * What is put collects in memory; sink_store_begin() has it written and synced in the background,
- * each journal for itself; the watermarks move when the sync of their journal has ended.
+ * each journal for itself; the watermarks move when the sync of their journal has ended. A journal
+ * that an earlier process wrote is renewed first, see sink_journal.h: what it holds is written, and
+ * durable when that has ended. If it cannot be renewed, the run is set aside and what was appended
+ * meanwhile is dropped; none of that was acknowledged.
  *
  * A run is in one of these stages. Work and memory grow with the number of live runs only.
  *
@@ -41,12 +44,15 @@ typedef struct {
     sink_journal_state_t state; /* as of its next checkpoint */
     bool freed;                 /* its journal is gone: it accepts nothing more */
     bool is_full;      /* it has reached the limit of a run since this start: records are lost */
+    bool is_renewing;  /* what was found in its journal is not durable yet */
+    bool is_crowded;   /* its group is full: PUTs are refused until the next one begins */
     const char *aside; /* why its journal cannot be read, with the file; NULL: it is readable */
     uint64_t news;     /* PUTs and RUN_SEALs appended since the store was opened */
-    uint64_t durable_news;             /* those of them that are durable */
-    uint64_t appends, durable_appends; /* the same of everything that was appended */
-    int64_t t_news_ns;                 /* real time of the last of them; 0: none */
-    uint64_t bytes;                    /* of its journal */
+    uint64_t durable_news; /* those of them that are durable */
+    /* the same of everything that was appended, of which a renewal counts as one */
+    uint64_t appends, durable_appends;
+    int64_t t_news_ns; /* real time of the last of them; 0: none */
+    uint64_t bytes;    /* of its journal */
 } sink_run_t;
 
 /* An event for the log. */
@@ -64,7 +70,7 @@ typedef struct {
     const char *text;
 } sink_store_event_t;
 
-/* A group of one run that has become durable. */
+/* A group of one run that has become durable, or (0 bytes) what was found in its journal. */
 typedef struct {
     const sink_run_t *run;
     sink_journal_position_t end; /* of its journal */
@@ -104,6 +110,15 @@ typedef struct {
 CREMA_MUST_CHECK crema_err_t sink_store_open(const sink_store_config_t *config, char *ret_why,
                                              size_t why_size, sink_store_t **ret_self);
 
+/* Identity of a store that is only looked at. CREMA_ENOENT: not a store; CREMA_EMAGIC: its file
+ * `store` holds something else. After an error ret_why is a sentence that says what to pass
+ * instead. */
+CREMA_MUST_CHECK crema_err_t sink_store_identify(const char *dir, crema_id_t *ret_id, char *ret_why,
+                                                 size_t why_size);
+
+/* True if the name of a directory is a run id in lower case with hyphens. */
+bool sink_store_is_run_name(const char *name, crema_id_t *ret_run_id);
+
 /* Does not commit. */
 void sink_store_close(sink_store_t **self_p);
 
@@ -129,8 +144,8 @@ bool sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubb
 bool sink_store_is_scrubbing(const sink_store_t *self);
 /* Starts the check for the list of writers, once per start; false: it is still running. */
 bool sink_store_check_list(sink_store_t *self, const crema_id_t *run_id);
-/* True while the run is being scrubbed: until then no sender may learn how far its streams are,
- * or its spool would free the records. */
+/* True while the run is being scrubbed for its list of writers or has a hole, or is renewed: until
+ * then no sender may learn how far its streams are, or its spool would free the records. */
 bool sink_store_is_held(const sink_store_t *self, const crema_id_t *run_id);
 /* True if that part of the list of writers is in the journal. */
 bool sink_store_has_part(const sink_store_t *self, const crema_id_t *run_id, uint32_t part);
@@ -176,7 +191,7 @@ uint64_t sink_store_resting_bytes(const sink_store_t *self);
  * accepts nothing, so everything its senders have counts as settled, with
  * CREMA_STREAM_FLAG_REFUSED; do not send that before sink_store_keep_refused() has succeeded.
  * CREMA_EIO: the run is set aside, its state is unknown; CREMA_EPROTO: the stream belongs to
- * another run; CREMA_EAGAIN: it is known, see sink_store_is_held(). */
+ * another run; CREMA_EAGAIN: it is known, see sink_store_is_held(), or the run is crowded. */
 CREMA_MUST_CHECK crema_err_t sink_store_stream(sink_store_t *self, const crema_stream_row_t *asked,
                                                crema_stream_row_t *ret_row);
 /* Has the refused ranges made durable in a thread; once they are, their senders may discard the
@@ -184,7 +199,7 @@ CREMA_MUST_CHECK crema_err_t sink_store_stream(sink_store_t *self, const crema_s
  * at the next call but one. */
 CREMA_MUST_CHECK crema_err_t sink_store_keep_refused(sink_store_t *self);
 /* Rows of all streams whose run has no final file yet, or has news since; the caller frees them.
- * CREMA_EAGAIN: some runs are still unread. */
+ * CREMA_EAGAIN: some runs are still unread, or being renewed. */
 CREMA_MUST_CHECK crema_err_t sink_store_open_streams(const sink_store_t *self,
                                                      crema_stream_row_t **ret_rows, size_t *ret_n);
 /* The directory of the run's journal. Returns `ret_path`; see sink_fs_path(). */
@@ -199,8 +214,9 @@ typedef struct {
 /* Checks the frames, decides, and appends what is new. Of a run that has reached its limit only
  * the first and last records of streams are kept, with a LOSS for the rest. CREMA_EPROTO: the
  * frames are invalid, or the stream belongs to another run; CREMA_ENOENT: the run was freed;
- * CREMA_EIO: it is set aside; CREMA_ENOSPC: refused until there is room; CREMA_ELIMIT: too many
- * streams or runs, or the group is full: commit and retry. After an error nothing was taken. */
+ * CREMA_EIO: it is set aside; CREMA_ENOSPC: refused until there is room; CREMA_EAGAIN: the run is
+ * crowded, or being freed; CREMA_ELIMIT: too many streams or runs. After an error nothing was
+ * taken. */
 CREMA_MUST_CHECK crema_err_t sink_store_put(sink_store_t *self, const Crema__Put *put,
                                             int64_t t_real_ns, sink_store_put_t *ret_put);
 
@@ -221,7 +237,9 @@ CREMA_MUST_CHECK crema_err_t sink_store_sealed(sink_store_t *self, const crema_i
                                                const sink_journal_sealed_t *sealed,
                                                int64_t t_real_ns);
 
-/* The answer to RUN_SEAL, kept in the run's directory so that it can be repeated after a restart:
+/* File in a run's directory: the answer to RUN_SEAL, a SEALED message. */
+#define SINK_STORE_ANSWER "sealed"
+/* That answer, kept so that it can be repeated after a restart:
  * durable with the next append to the run, which it comes before. CREMA_ENOENT: there is none. The
  * caller frees the bytes. */
 CREMA_MUST_CHECK crema_err_t sink_store_keep_answer(sink_store_t *self, const crema_id_t *run_id,
@@ -257,10 +275,8 @@ bool sink_store_has_ended(const sink_store_t *self);
  * CREMA_ENOSPC: nothing of one of the groups was written, it stays in memory, and PUTs are
  * refused until that succeeds. CREMA_EIO: end the process. */
 CREMA_MUST_CHECK crema_err_t sink_store_end(sink_store_t *self);
-/* Both for everything, or for all of one run, and waits for it; groups of others may end
- * meanwhile. */
+/* Both for everything, and waits for it. */
 CREMA_MUST_CHECK crema_err_t sink_store_commit(sink_store_t *self);
-CREMA_MUST_CHECK crema_err_t sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id);
 
 typedef enum {
     SINK_SPACE_FREE,
@@ -279,8 +295,5 @@ sink_space_t sink_store_space(sink_store_t *self, uint64_t *ret_free_b);
  * later: it has yet to come to rest, or others are being freed. */
 CREMA_MUST_CHECK crema_err_t sink_store_begin_free(sink_store_t *self, const crema_id_t *run_id,
                                                    const char *why);
-/* The same, and waits for it. CREMA_ENOSPC: try again; CREMA_EIO: end the process, since the
- * tombstone may or may not be durable. */
-CREMA_MUST_CHECK crema_err_t sink_store_free(sink_store_t *self, const crema_id_t *run_id);
 
 #endif

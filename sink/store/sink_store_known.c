@@ -36,7 +36,7 @@ sink_store_add_run(sink_store_t *self, const crema_id_t *run_id, sink_store_run_
 bool
 sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id)
 {
-    return sink_ids_has(&self->freed, run_id) || sink_past_has(&self->past, run_id);
+    return sink_ids_has(&self->freed, run_id);
 }
 
 bool
@@ -50,7 +50,7 @@ sink_store_is_over(const sink_run_t *run)
 bool
 sink_store_is_unsynced(const sink_store_run_t *run)
 {
-    return run->syncing || crema_list_is_linked(&run->dirty);
+    return run->job.busy || crema_list_is_linked(&run->dirty);
 }
 
 /* ---- their directories */
@@ -96,6 +96,14 @@ sink_store_remove_dir(const char *path)
     closedir(stream);
     crema_failpoint("sink.before_journal_rmdir");
     (void)rmdir(path);
+}
+
+void
+sink_store_begin_job(sink_store_t *self, sink_store_job_t *job, void (*work)(void *context),
+                     void *context, sink_store_end_fn *end)
+{
+    *job = (sink_store_job_t){.sync = {.fn = work, .context = context}, .busy = true, .end = end};
+    sink_syncs_begin(self->syncs, &job->sync);
 }
 
 void

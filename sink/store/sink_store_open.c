@@ -40,35 +40,23 @@ s_take_lock(int fd)
     return false;
 }
 
-crema_err_t
-sink_store_lock(const char *dir, int *ret_fd)
-{
-    char path[PATH_MAX];
-    if (!sink_fs_fits(dir, SINK_FS_BELOW_BYTES))
-        return sink_fs_error(errno);
-    int fd = open(sink_fs_path(dir, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return sink_fs_error(errno);
-    if (s_take_lock(fd)) {
-        *ret_fd = fd;
-        return CREMA_OK;
-    }
-    int why = errno;
-    close(fd);
-    errno = why;
-    return why == EWOULDBLOCK ? CREMA_EBUSY : CREMA_EIO;
-}
-
 static crema_err_t
 s_lock(sink_store_t *self)
 {
-    return sink_store_lock(self->dir, &self->lock_fd);
+    char path[PATH_MAX];
+    self->lock_fd = open(sink_fs_path(self->dir, "lock", path),
+                         O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (self->lock_fd < 0)
+        return sink_fs_error(errno);
+    if (s_take_lock(self->lock_fd))
+        return CREMA_OK;
+    return errno == EWOULDBLOCK ? CREMA_EBUSY : CREMA_EIO;
 }
 
-/* Reads a file of one STORE frame of `body_bytes`, or of `old_bytes` as earlier versions wrote
- * it. CREMA_ENOENT: there is none; CREMA_EMAGIC: it holds something else. */
+/* Reads a file of one STORE frame of `body_bytes`. CREMA_ENOENT: there is none; CREMA_EMAGIC: it
+ * holds something else. */
 static crema_err_t
-s_read_frame(const char *dir, const char *name, uint8_t *body, size_t body_bytes, size_t old_bytes)
+s_read_frame(const char *dir, const char *name, uint8_t *body, size_t body_bytes)
 {
     char path[PATH_MAX];
     uint8_t *bytes;
@@ -80,7 +68,7 @@ s_read_frame(const char *dir, const char *name, uint8_t *body, size_t body_bytes
         return err;
     crema_frame_t frame;
     if (crema_frame_decode(bytes, size, &frame) == CREMA_OK && frame.type == SINK_STORE_FRAME &&
-        (frame.len == body_bytes || frame.len == old_bytes))
+        frame.len == body_bytes)
         memcpy(body, frame.body, frame.len);
     else
         err = CREMA_EMAGIC;
@@ -101,22 +89,26 @@ s_write_frame(const char *dir, const char *name, const uint8_t *body, size_t bod
     return sink_fs_replace(dir, name, bytes, crema_frame_bytes(&frame));
 }
 
+/* In a thread: of the store it touches what does not change, and `aging_...`. */
 static void
 s_write_age(void *context)
 {
-    sink_aging_t *aging = context;
+    sink_store_t *self = context;
     uint8_t body[GENERATION_BYTES];
-    crema_put_u64(body, aging->generation);
-    crema_put_u64(body + 8, (uint64_t)aging->age_ns);
-    aging->err = s_write_frame(aging->dir, "generation", body, sizeof body);
+    crema_put_u64(body, self->generation);
+    crema_put_u64(body + 8, (uint64_t)self->aging_ns);
+    self->aging_err = s_write_frame(self->dir, "generation", body, sizeof body);
 }
 
-static void
-s_prepare_age(sink_store_t *self)
+/* After an error it is tried again: some time in service is lost at a crash, and journals are kept
+ * longer. */
+static crema_err_t
+s_end_age(sink_store_t *self, sink_store_job_t *job)
 {
-    self->aging.dir = self->dir;
-    self->aging.generation = self->generation;
-    self->aging.age_ns = self->age_ns;
+    (void)job;
+    if (self->aging_err == CREMA_OK)
+        self->age_kept_ns = self->aging_ns;
+    return CREMA_OK;
 }
 
 void
@@ -124,42 +116,31 @@ sink_store_begin_age(sink_store_t *self)
 {
     if (self->aging.busy)
         return;
-    self->aging.busy = true;
-    s_prepare_age(self);
-    self->aging.sync = (sink_sync_t){.fn = s_write_age, .context = &self->aging};
-    sink_syncs_begin(self->syncs, &self->aging.sync);
+    self->aging_ns = self->age_ns;
+    sink_store_begin_job(self, &self->aging, s_write_age, self, s_end_age);
 }
 
-/* After an error it is tried again: some time in service is lost at a crash, and journals are kept
- * longer. */
-void
-sink_store_end_age(sink_store_t *self)
+/* The same without a thread. */
+static crema_err_t
+s_keep_age(sink_store_t *self)
 {
-    self->aging.busy = false;
-    if (self->aging.err == CREMA_OK)
-        self->age_kept_ns = self->aging.age_ns;
+    self->aging_ns = self->age_ns;
+    s_write_age(self);
+    s_end_age(self, &self->aging);
+    return self->aging_err;
 }
 
-crema_err_t
-sink_store_keep_age(sink_store_t *self)
+static crema_err_t
+s_read_identity(const char *dir, crema_id_t *ret_id)
 {
-    s_prepare_age(self);
-    s_write_age(&self->aging);
-    sink_store_end_age(self);
-    return self->aging.err;
-}
-
-crema_err_t
-sink_store_identity(const char *dir, crema_id_t *ret_id)
-{
-    return s_read_frame(dir, "store", ret_id->bytes, CREMA_ID_BYTES, CREMA_ID_BYTES);
+    return s_read_frame(dir, "store", ret_id->bytes, CREMA_ID_BYTES);
 }
 
 crema_err_t
 sink_store_identify(const char *dir, crema_id_t *ret_id, char *ret_why, size_t why_size)
 {
     errno = 0;
-    crema_err_t err = sink_store_identity(dir, ret_id);
+    crema_err_t err = s_read_identity(dir, ret_id);
     if (err == CREMA_ENOENT || err == CREMA_EMAGIC)
         snprintf(ret_why, why_size,
                  "%s is not a store of crema-sink: %s; give the directory of its --store", dir,
@@ -171,31 +152,25 @@ sink_store_identify(const char *dir, crema_id_t *ret_id, char *ret_why, size_t w
     return err;
 }
 
-crema_err_t
-sink_store_make(const char *dir, const crema_id_t *id)
-{
-    return s_write_frame(dir, "store", id->bytes, CREMA_ID_BYTES);
-}
-
 static crema_err_t
 s_identify(sink_store_t *self)
 {
-    crema_err_t err = sink_store_identity(self->dir, &self->store_id);
+    crema_err_t err = s_read_identity(self->dir, &self->store_id);
     if (err == CREMA_ENOENT) {
         self->store_id = crema_random_id();
-        err = sink_store_make(self->dir, &self->store_id);
+        err = s_write_frame(self->dir, "store", self->store_id.bytes, CREMA_ID_BYTES);
     }
     if (err != CREMA_OK)
         return err;
     uint8_t body[GENERATION_BYTES] = {0};
-    err = s_read_frame(self->dir, "generation", body, sizeof body, 8);
+    err = s_read_frame(self->dir, "generation", body, sizeof body);
     if (err != CREMA_OK && err != CREMA_ENOENT)
         return err;
     self->generation = crema_get_u64(body) + 1;
     self->age_ns = (int64_t)crema_get_u64(body + 8);
     if (self->age_ns < 1) /* 0 means unknown */
         self->age_ns = 1;
-    return sink_store_keep_age(self);
+    return s_keep_age(self);
 }
 
 /* ---- finding runs by the names of their directories */
@@ -207,10 +182,8 @@ s_finish_freeing(sink_store_t *self, const crema_id_t *run_id)
 {
     char path[PATH_MAX];
     crema_err_t err = sink_tombs_add(self->dir, run_id, 1);
-    if (err == CREMA_OK) {
+    if (err == CREMA_OK)
         sink_store_remove_dir(sink_store_run_dir(self, run_id, path));
-        self->n_tombs++;
-    }
     return err == CREMA_ENOSPC ? CREMA_OK : err; /* retried at the next start */
 }
 
@@ -251,27 +224,16 @@ s_find_runs(sink_store_t *self)
     return err;
 }
 
-/* Tombstones that cannot be moved stay in the file, and it is tried again at the next start. */
-static void
-s_move_tombs(sink_store_t *self)
-{
-    if (self->n_tombs <= SINK_PAST_LATEST ||
-        sink_past_add(&self->past, self->dir, &self->freed) != CREMA_OK ||
-        sink_tombs_clear(self->dir) != CREMA_OK)
-        return;
-    sink_ids_clear(&self->freed);
-    self->n_tombs = 0;
-}
-
+/* A file that cannot be replaced stays as it is, and it is tried again at the next start. */
 static crema_err_t
 s_read_tombs(sink_store_t *self)
 {
-    crema_err_t err = sink_past_open(&self->past, self->dir);
-    if (err == CREMA_OK)
-        err = sink_tombs_read(self->dir, &self->freed, &self->n_tombs);
-    sink_ids_sort(&self->freed);
-    if (err == CREMA_OK)
-        s_move_tombs(self);
+    size_t frames;
+    crema_err_t err = sink_tombs_read(self->dir, &self->freed, &frames);
+    if (err == CREMA_OK && frames > SINK_TOMBS_FRAMES_MAX) {
+        crema_err_t ignored = sink_tombs_replace(self->dir, &self->freed);
+        (void)ignored;
+    }
     return err;
 }
 
@@ -371,15 +333,13 @@ sink_store_close(sink_store_t **self_p)
     if (self) {
         sink_syncs_destroy(&self->syncs);
         if (self->age_ns > self->age_kept_ns) {
-            crema_err_t err = sink_store_keep_age(self);
+            crema_err_t err = s_keep_age(self);
             (void)err; /* a little time in service is lost */
         }
         crema_map_destroy_all(&self->runs, s_destroy_run);
         free(self->live);
         sink_ids_clear(&self->freed);
-        sink_past_clear(&self->past);
         sink_refused_clear(&self->refused);
-        free(self->refusing.bytes);
         sink_commit_destroy(&self->watermarks);
         crema_arena_destroy(&self->arena);
         if (self->lock_fd >= 0)

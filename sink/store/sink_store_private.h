@@ -9,7 +9,6 @@
 #include "crema_list.h"
 #include "crema_map.h"
 #include "sink_ids.h"
-#include "sink_past.h"
 #include "sink_refused.h"
 #include "sink_scrub.h"
 #include "sink_store.h"
@@ -23,6 +22,15 @@ typedef enum {
     SINK_STAGE_FREEING,
 } sink_stage_t;
 
+/* Something that a thread writes and syncs, and what follows when that has ended. */
+typedef struct sink_store_job sink_store_job_t;
+typedef crema_err_t sink_store_end_fn(sink_store_t *self, sink_store_job_t *job);
+struct sink_store_job {
+    sink_sync_t sync;
+    bool busy; /* it has begun and has not ended */
+    sink_store_end_fn *end;
+};
+
 /* Everything the store holds of a run; `shown` is the public part. */
 typedef struct {
     sink_run_t shown;
@@ -30,10 +38,10 @@ typedef struct {
     sink_journal_t *journal; /* while it is live */
     uint64_t bytes;          /* of the journal on disk, 0 while it is unread */
     crema_link_t dirty;      /* appended to, and not written since */
-    sink_sync_t sync;        /* writes and syncs a group */
-    bool syncing, stuck;     /* sync: under way; stuck: the last one found the disk full */
-    bool resting;            /* what is under way brings the journal to rest */
-    bool again;              /* the last group was not written: it is the next one, too */
+    sink_store_job_t job;    /* a group, a renewal, or coming to rest */
+    bool stuck;              /* the last group found the disk full */
+    bool again;              /* and is therefore the next one, too */
+    bool synced_here;        /* all of its journal was synced by this process */
     bool hurries;            /* what waits holds a message that somebody waits for */
     size_t syncing_bytes;
     uint64_t syncing_news, syncing_appends;
@@ -43,55 +51,36 @@ typedef struct {
     crema_link_t unread;
     crema_link_t scrubbed; /* its journal is being re-read */
     sink_scrub_t *scrub;
-    bool scrub_for_list;                   /* because its list of writers came */
-    bool list_checked;                     /* the check for the list of writers is done */
-    uint64_t list_appends;                 /* shown.appends with the last part of that list */
-    uint64_t heard_news;                   /* news at the last look for silent runs */
-    int64_t heard_ns;                      /* monotonic time of its last sign; 0: none yet */
-    size_t place;                          /* index in the array of live runs */
-    bool verdict_read, is_complete;        /* by the answer to its last RUN_SEAL */
-    int64_t age_used_ns;                   /* time of service when it was last used */
-    char *cause;                           /* why it is set aside; shown.aside points here */
+    bool scrub_for_list;            /* because its list of writers came */
+    bool scrub_holds;               /* it has a hole, and handling that needs a pause */
+    uint64_t hole_appends;          /* shown.appends when it was seen first; 0: none was */
+    bool list_checked;              /* the check for the list of writers is done */
+    uint64_t list_appends;          /* shown.appends with the last part of that list */
+    uint64_t heard_news;            /* news at the last look for silent runs */
+    int64_t heard_ns;               /* monotonic time of its last sign; 0: none yet */
+    size_t place;                   /* index in the array of live runs */
+    bool verdict_read, is_complete; /* by the answer to its last RUN_SEAL */
+    int64_t age_used_ns;            /* time of service when it was last used */
+    /* why it is set aside; shown.aside points here. It stays until the run is back. */
+    char *cause;
     sink_journal_state_t durable, written; /* as of the last sync, and of the last write */
     uint32_t *said_writers; /* checksums of the parts of the list of writers, by number */
     uint32_t n_said_writers;
-    /* bytes of changed parts, since this start and in the newest segment */
-    uint64_t list_changed_b;
+    uint64_t list_changed_b; /* of its changed parts, since this start and in the newest segment */
 } sink_store_run_t;
-
-/* The refused ranges are written, in a thread. */
-typedef struct {
-    sink_sync_t sync;
-    bool busy;
-    const char *dir;
-    uint8_t *bytes;
-    size_t size;
-    crema_err_t err; /* until it was returned */
-} sink_refusing_t;
 
 #define SINK_FREED_AT_ONCE 64u
 
-/* Runs that are freed together, in a thread: tombstones, then their directories. */
+/* Runs that are freed together: a tombstone, then their directories are removed. It collects until
+ * it is begun. */
 typedef struct {
-    sink_sync_t sync;
-    bool busy; /* not: it collects */
+    sink_store_job_t job;
     crema_id_t run_ids[SINK_FREED_AT_ONCE];
     const char *whys[SINK_FREED_AT_ONCE];
     size_t n;
-    const char *dir; /* the store's */
     crema_err_t err;
     int why; /* errno */
 } sink_freeing_t;
-
-/* The time in service is written, in a thread. */
-typedef struct {
-    sink_sync_t sync;
-    bool busy;
-    const char *dir;
-    uint64_t generation;
-    int64_t age_ns;
-    crema_err_t err;
-} sink_aging_t;
 
 struct sink_store {
     char *dir;
@@ -102,21 +91,21 @@ struct sink_store {
     sink_commit_t *watermarks;
     sink_syncs_t *syncs;
     crema_map_t *runs; /* sink_store_run_t * by run_id */
-    sink_past_t past;  /* runs that were freed long ago */
-    sink_ids_t freed;  /* runs freed since */
+    sink_ids_t freed;  /* runs whose journal is gone */
     sink_freeing_t freeing;
-    sink_aging_t aging;
-    size_t n_tombs; /* in `tombstones` at the start, or as many as take its room */
     sink_run_t shown_freed;
     sink_refused_t refused;
-    sink_refusing_t refusing;
+    sink_store_job_t refusing; /* the refused ranges are written */
     sink_store_run_t **live;
     size_t n_live, live_room;
     sink_store_run_t *oldest; /* of the resting ones; NULL: not known */
-    size_t n_resting;
+    size_t n_resting, n_renewing;
     crema_link_t unread, dirty, scrubbed;
     uint64_t bytes, resting_bytes;
-    int64_t age_ns, age_kept_ns, mono_ns;
+    int64_t age_ns, age_kept_ns, mono_ns; /* time in service; as it is in its file */
+    sink_store_job_t aging;               /* it is written */
+    int64_t aging_ns;                     /* as it is written */
+    crema_err_t aging_err;
     crema_arena_t *arena;
     /* runs whose last write found the disk full: until it succeeds nothing new is taken */
     size_t n_stuck;
@@ -142,6 +131,10 @@ __attribute__((format(printf, 4, 5))) void
 sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *format, ...);
 /* Removes everything except damaged and unreadable files. */
 void sink_store_remove_dir(const char *path);
+/* Has `work` done with `context` in a thread. `end` is called by sink_store_end(), and its result
+ * is part of that function's. */
+void sink_store_begin_job(sink_store_t *self, sink_store_job_t *job, void (*work)(void *context),
+                          void *context, sink_store_end_fn *end);
 
 /* ---- sink_store_said.c */
 
@@ -171,15 +164,14 @@ CREMA_MUST_CHECK crema_err_t sink_store_take_run(sink_store_t *self, const crema
 void sink_store_touch(sink_store_t *self, sink_store_run_t *run);
 /* The same after something that is answered when it is durable. */
 void sink_store_hurry(sink_store_t *self, sink_store_run_t *run);
+/* Has the work of the run's journal done in a thread. */
+void sink_store_sync(sink_store_t *self, sink_store_run_t *run, sink_store_end_fn *end);
 /* Call them when what the run has collected begins to be written, and after it was synced. */
 void sink_store_begun(sink_store_run_t *run);
 void sink_store_synced(sink_store_t *self, sink_store_run_t *run);
-/* Call it when the sync that brings a run to rest has ended. */
-void sink_store_end_rest(sink_store_t *self, sink_store_run_t *run);
-/* Frees in a thread what was collected, and ends that. CREMA_EIO: end the process. */
+void sink_store_report_group(sink_store_t *self, const sink_store_run_t *run, size_t bytes);
+/* Frees in a thread what was collected. */
 void sink_store_begin_freeing(sink_store_t *self);
-CREMA_MUST_CHECK crema_err_t sink_store_end_freeing(sink_store_t *self);
-void sink_store_drop_run(sink_store_t *self, sink_store_run_t *run);
 
 /* ---- sink_store_scrub.c */
 
@@ -191,45 +183,17 @@ void sink_store_end_scrub(sink_store_run_t *run);
 
 /* The checkpoint of a run, for its journal. */
 sink_journal_head_t sink_store_head(sink_store_t *self);
-/* Opens the run's journal and takes its state and the watermarks of its streams from it. */
-CREMA_MUST_CHECK crema_err_t sink_store_open_journal(sink_store_t *self, sink_store_run_t *run,
+/* Takes the run's state and the watermarks of its streams from its journal, and opens that; or, if
+ * ret_journal is NULL, changes nothing on disk and uses only the store's watermarks. */
+CREMA_MUST_CHECK crema_err_t sink_store_read_journal(sink_store_t *self, sink_store_run_t *run,
                                                      const char *path,
                                                      sink_journal_report_t *ret_report,
                                                      char ret_where[PATH_MAX],
                                                      sink_journal_t **ret_journal);
 
-/* Takes the run's state and the watermarks of its streams from the journal and changes nothing
- * on disk; of the store only the watermarks are used. */
-CREMA_MUST_CHECK crema_err_t sink_store_look(sink_store_t *self, sink_store_run_t *run,
-                                             const char *path, sink_journal_report_t *ret_report,
-                                             char ret_where[PATH_MAX]);
-
-/* ---- sink_store.c */
-
-/* File in a run's directory: the answer to RUN_SEAL, a SEALED message. */
-#define SINK_STORE_ANSWER "sealed"
-
 /* ---- sink_store_open.c */
 
-/* True if the name of a directory is a run id in lower case with hyphens. */
-bool sink_store_is_run_name(const char *name, crema_id_t *ret_run_id);
-/* Identity of the store in a directory. CREMA_ENOENT: not a store; CREMA_EMAGIC: its file `store`
- * holds something else. */
-CREMA_MUST_CHECK crema_err_t sink_store_identity(const char *dir, crema_id_t *ret_id);
-/* The same for a store that is only inspected: after an error ret_why is a sentence that says
- * what to pass instead. */
-CREMA_MUST_CHECK crema_err_t sink_store_identify(const char *dir, crema_id_t *ret_id, char *ret_why,
-                                                 size_t why_size);
-/* Makes the directory a store with that identity. */
-CREMA_MUST_CHECK crema_err_t sink_store_make(const char *dir, const crema_id_t *id);
-/* Takes the lock of a store; closing the descriptor releases it. CREMA_EBUSY: another process
- * has it. */
-CREMA_MUST_CHECK crema_err_t sink_store_lock(const char *dir, int *ret_fd);
-
-/* Makes the time in service durable, before it returns. */
-CREMA_MUST_CHECK crema_err_t sink_store_keep_age(sink_store_t *self);
-/* The same in a thread. */
+/* Makes the time in service durable, in a thread. */
 void sink_store_begin_age(sink_store_t *self);
-void sink_store_end_age(sink_store_t *self);
 
 #endif

@@ -42,8 +42,6 @@ s_leave(sink_store_t *self, sink_store_run_t *run)
     if (run->stage == SINK_STAGE_ASIDE) {
         self->report.aside--;
         run->shown.aside = NULL;
-        free(run->cause);
-        run->cause = NULL;
     }
 }
 
@@ -105,11 +103,11 @@ s_set_aside(sink_store_t *self, sink_store_run_t *run, crema_err_t err, const ch
 {
     char text[PATH_MAX + 128];
     snprintf(text, sizeof text, "%s: %s", where, s_why(err));
-    bool again = run->stage == SINK_STAGE_ASIDE;
-    if (!again || !run->cause || strcmp(run->cause, text) != 0)
+    if (!run->cause || strcmp(run->cause, text) != 0)
         sink_store_tell(self, SINK_STORE_ASIDE, &run->shown.run_id, "%s", text);
     s_leave(self, run);
     run->stage = SINK_STAGE_ASIDE;
+    free(run->cause);
     run->cause = strdup(text);
     run->shown.aside = run->cause ? run->cause : "its journal cannot be read";
     run->age_used_ns = self->age_ns;
@@ -137,6 +135,92 @@ s_note_report(sink_store_t *self, const sink_store_run_t *run, const char *path,
                         why[0] ? ")" : "", (unsigned long long)report->missing_frames);
 }
 
+/* What was found in the run's journal is durable. */
+static void
+s_note_back(sink_store_t *self, sink_store_run_t *run)
+{
+    char path[PATH_MAX];
+    run->synced_here = true;
+    if (run->cause)
+        sink_store_tell(self, SINK_STORE_BACK, &run->shown.run_id, "%s",
+                        sink_store_run_dir(self, &run->shown.run_id, path));
+    free(run->cause);
+    run->cause = NULL;
+}
+
+static void
+s_write_and_sync(void *context)
+{
+    sink_journal_work(context);
+}
+
+void
+sink_store_sync(sink_store_t *self, sink_store_run_t *run, sink_store_end_fn *end)
+{
+    sink_store_begin_job(self, &run->job, s_write_and_sync, run->journal, end);
+}
+
+void
+sink_store_report_group(sink_store_t *self, const sink_store_run_t *run, size_t bytes)
+{
+    const sink_store_group_t group = {
+        .run = &run->shown,
+        .end = sink_journal_position(run->journal),
+        .bytes = bytes,
+        .took_ns = run->took_ns,
+        .waited_ns = run->ended_ns - run->waits_ns,
+    };
+    if (self->config.on_group)
+        self->config.on_group(self->config.context, &group);
+}
+
+/* Nothing of it was acknowledged. Messages that came meanwhile count as not received. */
+static void
+s_forget_unrenewed(sink_store_t *self, sink_store_run_t *run)
+{
+    sink_commit_drop(self->watermarks, &run->shown.run_id);
+    crema_list_remove(&run->dirty);
+    run->shown.state = (sink_journal_state_t){0};
+    run->shown.is_crowded = run->hurries = run->list_checked = false;
+    run->list_appends = 0;
+    free(run->said_writers);
+    run->said_writers = NULL;
+    run->n_said_writers = 0;
+}
+
+static crema_err_t
+s_end_renewing(sink_store_t *self, sink_store_job_t *job)
+{
+    sink_store_run_t *run = CREMA_LIST_ITEM(job, sink_store_run_t, job);
+    char path[PATH_MAX];
+    run->shown.is_renewing = false;
+    self->n_renewing--;
+    crema_err_t err = sink_journal_end(run->journal);
+    if (err != CREMA_OK) {
+        s_set_aside(self, run, err, sink_store_run_dir(self, &run->shown.run_id, path));
+        s_forget_unrenewed(self, run);
+        return CREMA_OK;
+    }
+    sink_commit_durable(self->watermarks, &run->shown.run_id);
+    sink_store_synced(self, run);
+    s_note_back(self, run);
+    sink_store_report_group(self, run, 0);
+    return CREMA_OK;
+}
+
+/* What comes for the run meanwhile is the group after that. */
+static void
+s_begin_renewing(sink_store_t *self, sink_store_run_t *run)
+{
+    sink_commit_renew(self->watermarks, &run->shown.run_id);
+    run->durable = (sink_journal_state_t){0};
+    run->shown.appends++;
+    sink_store_begun(run);
+    run->shown.is_renewing = true;
+    self->n_renewing++;
+    sink_store_sync(self, run, s_end_renewing);
+}
+
 /* Reads the newest checkpoint of the run's journal and what follows, and opens it for appending.
  * An error affects only this run. */
 static crema_err_t
@@ -146,9 +230,8 @@ s_read(sink_store_t *self, sink_store_run_t *run, char where[PATH_MAX])
     sink_journal_report_t report;
     sink_journal_t *journal = NULL;
     where[0] = '\0';
-    bool was_aside = run->stage == SINK_STAGE_ASIDE;
     sink_store_run_dir(self, &run->shown.run_id, path);
-    crema_err_t err = sink_store_open_journal(self, run, path, &report, where, &journal);
+    crema_err_t err = sink_store_read_journal(self, run, path, &report, where, &journal);
     if (err == CREMA_OK)
         err = s_enter_live(self, run);
     if (err != CREMA_OK) {
@@ -161,15 +244,20 @@ s_read(sink_store_t *self, sink_store_run_t *run, char where[PATH_MAX])
     run->journal = journal;
     s_set_bytes(self, run, sink_journal_bytes(journal));
     s_note_report(self, run, path, &report);
-    if (was_aside)
-        sink_store_tell(self, SINK_STORE_BACK, &run->shown.run_id, "%s", path);
     if (run->shown.state.revision > 0 && run->shown.state.age_sealed_ns == 0)
         run->shown.state.age_sealed_ns = self->age_ns;
     run->age_used_ns = self->age_ns;
-    run->durable = run->shown.state;
     if (sink_journal_position(journal).segment >
         1) /* what lies before the checkpoint was not read */
         sink_store_scrub(self, run);
+    if (run->synced_here)
+        sink_journal_trust(journal);
+    if (!sink_journal_is_renewed(journal)) {
+        s_begin_renewing(self, run);
+        return CREMA_OK;
+    }
+    run->durable = run->shown.state;
+    s_note_back(self, run);
     return CREMA_OK;
 }
 
@@ -241,6 +329,18 @@ sink_store_find(sink_store_t *self, const crema_id_t *run_id)
     return &run->shown;
 }
 
+static void
+s_drop_run(sink_store_t *self, sink_store_run_t *run)
+{
+    s_leave(self, run);
+    s_set_bytes(self, run, 0);
+    crema_list_remove(&run->dirty);
+    (void)crema_map_take(self->runs, &run->shown.run_id);
+    free(run->said_writers);
+    free(run->cause);
+    free(run);
+}
+
 /* Creates an unknown run. If its journal cannot be made, the run stays unknown. */
 static crema_err_t
 s_take_fresh(sink_store_t *self, const crema_id_t *run_id, sink_store_run_t **ret_run)
@@ -253,7 +353,7 @@ s_take_fresh(sink_store_t *self, const crema_id_t *run_id, sink_store_run_t **re
         return err;
     err = s_read(self, *ret_run, where);
     if (err != CREMA_OK)
-        sink_store_drop_run(self, *ret_run);
+        s_drop_run(self, *ret_run);
     return err;
 }
 
@@ -280,17 +380,6 @@ sink_store_take_run(sink_store_t *self, const crema_id_t *run_id, sink_store_run
 }
 
 void
-sink_store_drop_run(sink_store_t *self, sink_store_run_t *run)
-{
-    s_leave(self, run);
-    s_set_bytes(self, run, 0);
-    crema_list_remove(&run->dirty);
-    (void)crema_map_take(self->runs, &run->shown.run_id);
-    free(run->said_writers);
-    free(run);
-}
-
-void
 sink_store_touch(sink_store_t *self, sink_store_run_t *run)
 {
     if (!crema_list_is_linked(&run->dirty))
@@ -313,7 +402,7 @@ sink_store_begun(sink_store_run_t *run)
     run->written = run->shown.state;
     run->syncing_news = run->shown.news;
     run->syncing_appends = run->shown.appends;
-    run->hurries = false;
+    run->hurries = run->shown.is_crowded = false;
 }
 
 void
@@ -348,31 +437,23 @@ s_come_to_rest(sink_store_t *self, sink_store_run_t *run)
     return CREMA_OK;
 }
 
-static void
-s_write_rest(void *context)
+static crema_err_t
+s_end_resting(sink_store_t *self, sink_store_job_t *job)
 {
-    sink_journal_work(context);
+    sink_store_run_t *run = CREMA_LIST_ITEM(job, sink_store_run_t, job);
+    crema_err_t err = sink_journal_end(run->journal);
+    if (err == CREMA_OK && sink_store_is_over(&run->shown))
+        err = s_come_to_rest(self, run);
+    (void)err; /* it stays live and is retried */
+    return CREMA_OK;
 }
 
 /* Without success it stays live, and is retried. */
 static void
 s_begin_resting(sink_store_t *self, sink_store_run_t *run)
 {
-    if (s_begin_rest(self, run) != CREMA_OK)
-        return;
-    run->syncing = run->resting = true;
-    run->sync = (sink_sync_t){.fn = s_write_rest, .context = run->journal};
-    sink_syncs_begin(self->syncs, &run->sync);
-}
-
-void
-sink_store_end_rest(sink_store_t *self, sink_store_run_t *run)
-{
-    run->resting = false;
-    crema_err_t err = sink_journal_end(run->journal);
-    if (err == CREMA_OK && sink_store_is_over(&run->shown))
-        err = s_come_to_rest(self, run);
-    (void)err; /* it stays live and is retried */
+    if (s_begin_rest(self, run) == CREMA_OK)
+        sink_store_sync(self, run, s_end_resting);
 }
 
 void
@@ -394,40 +475,30 @@ sink_store_tick(sink_store_t *self, int64_t mono_ns)
 
 /* ---- freeing */
 
-/* In a thread: nothing of the store is touched but what nobody else uses meanwhile. */
+/* In a thread: of the store it touches its directory's name and `freeing`, which nobody else does
+ * meanwhile. */
 static void
 s_write_tombs(void *context)
 {
-    sink_freeing_t *freeing = context;
-    char name[37], path[PATH_MAX];
-    freeing->err = sink_tombs_add(freeing->dir, freeing->run_ids, freeing->n);
+    sink_store_t *self = context;
+    sink_freeing_t *freeing = &self->freeing;
+    char path[PATH_MAX];
+    freeing->err = sink_tombs_add(self->dir, freeing->run_ids, freeing->n);
     freeing->why = errno;
     for (size_t i = 0; freeing->err == CREMA_OK && i < freeing->n; i++)
-        sink_store_remove_dir(
-            sink_fs_path(freeing->dir, crema_id_uuid(&freeing->run_ids[i], name), path));
+        sink_store_remove_dir(sink_store_run_dir(self, &freeing->run_ids[i], path));
 }
 
-void
-sink_store_begin_freeing(sink_store_t *self)
+static crema_err_t
+s_end_freeing(sink_store_t *self, sink_store_job_t *job)
 {
     sink_freeing_t *freeing = &self->freeing;
-    if (freeing->busy || freeing->n == 0)
-        return;
-    freeing->busy = true;
-    freeing->dir = self->dir;
-    freeing->sync = (sink_sync_t){.fn = s_write_tombs, .context = freeing};
-    sink_syncs_begin(self->syncs, &freeing->sync);
-}
-
-crema_err_t
-sink_store_end_freeing(sink_store_t *self)
-{
-    sink_freeing_t *freeing = &self->freeing;
+    (void)job;
     for (size_t i = 0; i < freeing->n; i++) {
         sink_store_run_t *run = sink_store_run(self, &freeing->run_ids[i]);
         self->bytes += run->bytes; /* taken off when it began */
         if (freeing->err == CREMA_OK) {
-            sink_store_drop_run(self, run);
+            s_drop_run(self, run);
         } else {
             sink_ids_remove(&self->freed, &freeing->run_ids[i]);
             s_enter_resting(self, run);
@@ -438,8 +509,16 @@ sink_store_end_freeing(sink_store_t *self)
                                   freeing->err);
     }
     freeing->n = 0;
-    freeing->busy = false;
     return freeing->err == CREMA_EIO ? CREMA_EIO : CREMA_OK;
+}
+
+void
+sink_store_begin_freeing(sink_store_t *self)
+{
+    sink_freeing_t *freeing = &self->freeing;
+    if (freeing->job.busy || freeing->n == 0)
+        return;
+    sink_store_begin_job(self, &freeing->job, s_write_tombs, self, s_end_freeing);
 }
 
 crema_err_t
@@ -450,7 +529,7 @@ sink_store_begin_free(sink_store_t *self, const crema_id_t *run_id, const char *
     if (!shown || shown->freed || shown->aside || !sink_store_is_over(shown))
         return CREMA_EINVAL;
     sink_store_run_t *run = sink_store_run(self, run_id);
-    if (freeing->busy || freeing->n == SINK_FREED_AT_ONCE || run->stage == SINK_STAGE_FREEING)
+    if (freeing->job.busy || freeing->n == SINK_FREED_AT_ONCE || run->stage == SINK_STAGE_FREEING)
         return CREMA_EAGAIN;
     if (run->stage != SINK_STAGE_RESTING) {
         s_begin_resting(self, run);

@@ -14,7 +14,8 @@ sink_store_end_scrub(sink_store_run_t *run)
 {
     crema_list_remove(&run->scrubbed);
     sink_scrub_destroy(&run->scrub);
-    run->scrub_for_list = false;
+    run->scrub_for_list = run->scrub_holds = false;
+    run->hole_appends = 0;
 }
 
 void
@@ -90,21 +91,36 @@ s_finish(sink_store_t *self, sink_store_run_t *run, bool sound, sink_store_scrub
     };
     if (ret_scrubbed->fell)
         s_fall_back(self, run, &found);
-    if (run->scrub_for_list)
+    if (run->scrub_for_list || run->scrub_holds)
         sink_commit_each(self->watermarks, &run->shown.run_id, s_report_row, self);
     run->list_checked |= run->scrub_for_list;
     sink_store_end_scrub(run);
 }
 
+/* What looks like a hole may be a group that is being written: until everything that was appended
+ * when it was seen first is durable. */
+static void
+s_note_hole(sink_store_run_t *run)
+{
+    if (run->hole_appends == 0)
+        run->hole_appends = run->shown.appends;
+    else if (run->shown.durable_appends >= run->hole_appends)
+        run->scrub_holds = true;
+}
+
 /* At the end of the journal. What was read without a hole holds all that is durable, and more may
- * come. What looks like a hole may be a group that is being written, and watermarks fall back only
- * where nothing waits: while a list waits, senders learn nothing, come to the end of their credit,
- * and the run to a pause. A list is confirmed only when it is durable. */
+ * come. With a hole watermarks fall back, but only where nothing waits: senders learn nothing
+ * meanwhile, stop sending, and the run comes to a pause. A list is confirmed only when it is
+ * durable. */
 static bool
-s_must_wait(const sink_store_run_t *run)
+s_must_wait(sink_store_run_t *run)
 {
     const sink_scrub_found_t found = sink_scrub_found(run->scrub);
     const bool has_hole = found.damaged_bytes + found.missing_frames > 0;
+    if (has_hole)
+        s_note_hole(run);
+    else
+        run->hole_appends = 0;
     return (has_hole && sink_store_is_unsynced(run)) ||
            (run->scrub_for_list && run->shown.durable_appends < run->list_appends);
 }
@@ -112,12 +128,13 @@ s_must_wait(const sink_store_run_t *run)
 bool
 sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed)
 {
-    bool end;
+    bool end = false;
+    crema_err_t err = CREMA_OK;
     sink_store_run_t *run = CREMA_LIST_FIRST(&self->scrubbed, sink_store_run_t, scrubbed);
     if (!run)
         return false;
-    crema_err_t err =
-        sink_scrub_read(run->scrub, sink_journal_position(run->journal).segment, &end);
+    if (!run->shown.is_renewing) /* else its end may yet be cut */
+        err = sink_scrub_read(run->scrub, sink_journal_position(run->journal).segment, &end);
     const bool is_open = s_is_open(run);
     /* After an error nothing is known, so nothing is confirmed: it is tried again. */
     if (is_open && (err != CREMA_OK || !end || s_must_wait(run))) {
@@ -153,9 +170,9 @@ sink_store_check_list(sink_store_t *self, const crema_id_t *run_id)
 bool
 sink_store_is_held(const sink_store_t *self, const crema_id_t *run_id)
 {
-    const sink_store_run_t *run =
-        crema_list_is_empty(&self->scrubbed) ? NULL : sink_store_run(self, run_id);
-    return run && run->scrub_for_list;
+    const bool is_any = self->n_renewing > 0 || !crema_list_is_empty(&self->scrubbed);
+    const sink_store_run_t *run = is_any ? sink_store_run(self, run_id) : NULL;
+    return run && (run->scrub_for_list || run->scrub_holds || run->shown.is_renewing);
 }
 
 bool

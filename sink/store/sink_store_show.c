@@ -46,7 +46,7 @@ sink_store_live(const sink_store_t *self)
 size_t
 sink_store_known(const sink_store_t *self)
 {
-    return crema_map_count(self->runs) + self->freed.n + (size_t)self->past.n;
+    return crema_map_count(self->runs) + self->freed.n;
 }
 
 sink_store_census_t
@@ -57,7 +57,7 @@ sink_store_census(const sink_store_t *self)
         .unread = (size_t)report.unread,
         .aside = (size_t)report.aside,
         .resting = self->n_resting,
-        .freed = self->freed.n + (size_t)self->past.n,
+        .freed = self->freed.n,
     };
     for (size_t i = 0; i < self->n_live; i++)
         census.live[self->live[i]->shown.state.life]++;
@@ -212,41 +212,43 @@ s_refuse(sink_store_t *self, const crema_stream_row_t *asked, crema_stream_row_t
 static void
 s_write_refused(void *context)
 {
-    sink_refusing_t *refusing = context;
-    refusing->err = sink_refused_write(refusing->dir, refusing->bytes, refusing->size);
+    sink_store_t *self = context;
+    sink_refused_write(&self->refused, self->dir);
+}
+
+static crema_err_t
+s_end_refusing(sink_store_t *self, sink_store_job_t *job)
+{
+    (void)job;
+    sink_refused_end(&self->refused);
+    return CREMA_OK;
 }
 
 crema_err_t
 sink_store_keep_refused(sink_store_t *self)
 {
-    sink_refusing_t *refusing = &self->refusing;
-    crema_err_t err = refusing->err;
-    if (refusing->busy)
+    bool begins = false;
+    if (self->refusing.busy)
         return CREMA_EAGAIN;
-    refusing->err = CREMA_OK;
-    if (err != CREMA_OK || !self->refused.is_new)
+    crema_err_t err = sink_refused_begin(&self->refused, &begins);
+    if (!begins)
         return err;
-    err = sink_refused_encode(&self->refused, &refusing->bytes, &refusing->size);
-    if (err != CREMA_OK)
-        return err;
-    self->refused.is_new = false;
-    refusing->busy = true;
-    refusing->dir = self->dir;
-    refusing->sync = (sink_sync_t){.fn = s_write_refused, .context = refusing};
-    sink_syncs_begin(self->syncs, &refusing->sync);
+    sink_store_begin_job(self, &self->refusing, s_write_refused, self, s_end_refusing);
     return CREMA_EAGAIN;
 }
 
 crema_err_t
 sink_store_stream(sink_store_t *self, const crema_stream_row_t *asked, crema_stream_row_t *ret_row)
 {
-    sink_store_run_t *run;
+    sink_store_run_t *run = NULL;
     const sink_run_t *shown = sink_store_find(self, &asked->run_id);
     if (shown && shown->freed)
         return s_refuse(self, asked, ret_row);
     crema_err_t err = shown ? sink_store_take_run(self, &asked->run_id, &run) : CREMA_OK;
     if (err != CREMA_OK)
         return err;
+    if (run && run->shown.is_crowded) /* its sender would repeat what is refused again */
+        return CREMA_EAGAIN;
     crema_stream_row_t row;
     bool known = sink_commit_get(self->watermarks, &asked->stream_id, &row);
     if (known && sink_store_is_held(self, &asked->run_id))
@@ -276,9 +278,14 @@ sink_store_open_streams(const sink_store_t *self, crema_stream_row_t **ret_rows,
     size_t n = 0;
     if (!crema_list_is_empty(&self->unread))
         return CREMA_EAGAIN;
-    for (size_t i = 0; i < self->n_live; i++)
-        if (!sink_store_is_over(&self->live[i]->shown))
-            n += sink_commit_count(self->watermarks, &self->live[i]->shown.run_id);
+    for (size_t i = 0; i < self->n_live; i++) {
+        const sink_run_t *run = &self->live[i]->shown;
+        if (sink_store_is_over(run))
+            continue;
+        if (run->is_renewing)
+            return CREMA_EAGAIN;
+        n += sink_commit_count(self->watermarks, &run->run_id);
+    }
     gathered_t gathered = {calloc(n ? n : 1, sizeof *gathered.rows), 0};
     if (!gathered.rows)
         return CREMA_ENOMEM;

@@ -105,11 +105,14 @@ s_on_sealed(void *context, const sink_journal_sealed_t *sealed)
     return CREMA_OK;
 }
 
-static sink_journal_visitor_t
-s_visitor(recovery_t *recovery)
+crema_err_t
+sink_store_read_journal(sink_store_t *self, sink_store_run_t *run, const char *path,
+                        sink_journal_report_t *ret_report, char ret_where[PATH_MAX],
+                        sink_journal_t **ret_journal)
 {
-    return (sink_journal_visitor_t){
-        .context = recovery,
+    recovery_t recovery = {.store = self, .run = run};
+    const sink_journal_visitor_t visitor = {
+        .context = &recovery,
         .put = s_on_put,
         .run = s_on_run,
         .sealed = s_on_sealed,
@@ -117,24 +120,8 @@ s_visitor(recovery_t *recovery)
         .state = s_on_state,
         .mark = s_on_mark,
     };
-}
-
-crema_err_t
-sink_store_look(sink_store_t *self, sink_store_run_t *run, const char *path,
-                sink_journal_report_t *ret_report, char ret_where[PATH_MAX])
-{
-    recovery_t recovery = {.store = self, .run = run};
-    const sink_journal_visitor_t visitor = s_visitor(&recovery);
-    return sink_journal_look(path, &visitor, ret_report, ret_where);
-}
-
-crema_err_t
-sink_store_open_journal(sink_store_t *self, sink_store_run_t *run, const char *path,
-                        sink_journal_report_t *ret_report, char ret_where[PATH_MAX],
-                        sink_journal_t **ret_journal)
-{
-    recovery_t recovery = {.store = self, .run = run};
-    const sink_journal_visitor_t visitor = s_visitor(&recovery);
+    if (!ret_journal)
+        return sink_journal_look(path, &visitor, ret_report, ret_where);
     crema_err_t err = sink_journal_open(path, &self->store_id, &run->shown.run_id, self->generation,
                                         &visitor, ret_report, ret_where, ret_journal);
     if (err == CREMA_OK)

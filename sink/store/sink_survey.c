@@ -7,15 +7,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "crema_text.h"
+#include "sink_cursor.h"
 #include "sink_fs.h"
 #include "sink_segment.h"
 #include "sink_segments.h"
 #include "sink_store_private.h"
 #include "sink_tombs.h"
-#include "sink_window.h"
 
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
 #define STREAMS_MAX ((size_t)1 << 22) /* as many as a sink accepts */
+#define ATTRIBUTE_BYTES 256
 
 typedef struct {
     const char *dir;
@@ -28,33 +30,40 @@ typedef struct {
 
 /* ---- the beginning of a journal */
 
+/* From the first RUN_OPEN that has a time; zero without one. */
+typedef struct {
+    int64_t t_start_ns;
+    char user[ATTRIBUTE_BYTES], label[ATTRIBUTE_BYTES];
+} opening_t;
+
 static crema_err_t
 s_on_run(void *context, const crema_msg_t *msg)
 {
-    int64_t *t_start_ns = context;
-    if (msg->type == CREMA_MSG_RUN_OPEN && *t_start_ns == 0)
-        *t_start_ns = msg->run_open.t_start_ns;
+    opening_t *opening = context;
+    const Crema__RunOpen *open = &msg->run_open;
+    if (msg->type != CREMA_MSG_RUN_OPEN || opening->t_start_ns != 0 || open->t_start_ns == 0)
+        return CREMA_OK;
+    opening->t_start_ns = open->t_start_ns;
+    crema_text_copy(opening->user, sizeof opening->user, crema_msg_attribute(open, "user"));
+    crema_text_copy(opening->label, sizeof opening->label, crema_msg_attribute(open, "run_label"));
     return CREMA_OK;
 }
 
-/* Start time from the first RUN_OPEN of the first segment; 0 without one. */
-static int64_t
-s_start(survey_t *self, const char *dir)
+/* Reads the first segment up to there. */
+static void
+s_read_opening(survey_t *self, const char *dir, opening_t *opening)
 {
-    char path[PATH_MAX];
-    sink_window_t window;
-    int64_t t_start_ns = 0;
-    const sink_journal_visitor_t visitor = {.context = &t_start_ns, .run = s_on_run};
-    if (sink_window_open(sink_segments_path(dir, 1, path), &window) != CREMA_OK)
-        return 0;
+    sink_cursor_t cursor;
+    const sink_journal_visitor_t visitor = {.context = opening, .run = s_on_run};
     crema_frame_t frame;
     bool understood;
-    while (t_start_ns == 0 && sink_window_next(&window, &frame) == CREMA_OK)
+    sink_cursor_begin(&cursor, dir, 1);
+    sink_cursor_extend(&cursor, (sink_journal_position_t){1, SINK_CURSOR_ALL});
+    while (opening->t_start_ns == 0 && sink_cursor_next(&cursor, &frame) == CREMA_OK)
         if (frame.type == SINK_JOURNAL_RUN &&
             sink_segment_visit(&frame, &visitor, self->arena, &understood) != CREMA_OK)
             break;
-    sink_window_clear(&window);
-    return t_start_ns;
+    sink_cursor_clear(&cursor);
 }
 
 static uint64_t
@@ -98,7 +107,7 @@ s_take_journal(survey_t *self, const char *dir, sink_surveyed_t *ret_run, char w
     sink_journal_report_t report = {0};
     crema_err_t err = sink_commit_new(STREAMS_MAX, &store.watermarks);
     if (err == CREMA_OK)
-        err = sink_store_look(&store, &run, dir, &report, where);
+        err = sink_store_read_journal(&store, &run, dir, &report, where, NULL);
     bool is_own = crema_id_equal(&report.store_id, &self->store_id) &&
                   crema_id_equal(&report.run_id, &ret_run->run_id);
     if (err == CREMA_OK && !is_own)
@@ -118,6 +127,8 @@ s_freed(const crema_id_t *run_id)
 {
     return (sink_surveyed_t){.run_id = *run_id,
                              .phase = crema_life_name(CREMA_LIFE_FREED),
+                             .user = "",
+                             .label = "",
                              .verdict = "",
                              .path = "",
                              .why = ""};
@@ -127,9 +138,17 @@ static crema_err_t
 s_show(survey_t *self, const crema_id_t *run_id)
 {
     char dir[PATH_MAX], name[37], where[PATH_MAX] = "", why[PATH_MAX + 256] = "";
-    sink_surveyed_t run = {.run_id = *run_id, .phase = "", .verdict = "", .path = "", .why = why};
+    opening_t opening = {0};
+    sink_surveyed_t run = {.run_id = *run_id,
+                           .phase = "",
+                           .user = opening.user,
+                           .label = opening.label,
+                           .verdict = "",
+                           .path = "",
+                           .why = why};
     run.bytes = s_bytes(sink_fs_path(self->dir, crema_id_uuid(run_id, name), dir));
-    run.t_start_ns = s_start(self, dir);
+    s_read_opening(self, dir, &opening);
+    run.t_start_ns = opening.t_start_ns;
     errno = 0;
     crema_err_t err = s_take_journal(self, dir, &run, where);
     struct stat st;
@@ -175,13 +194,10 @@ s_find_runs(survey_t *self)
 static crema_err_t
 s_survey(survey_t *self)
 {
-    size_t n_tombs;
+    size_t ignored;
     crema_err_t err = crema_arena_new(ARENA_BYTES, &self->arena);
     if (err == CREMA_OK)
-        err = sink_past_look(self->dir, &self->freed);
-    if (err == CREMA_OK)
-        err = sink_tombs_read(self->dir, &self->freed, &n_tombs);
-    sink_ids_sort(&self->freed);
+        err = sink_tombs_read(self->dir, &self->freed, &ignored);
     if (err == CREMA_OK)
         err = s_find_runs(self);
     for (size_t i = 0; i < self->runs.n && err == CREMA_OK; i++)

@@ -17,6 +17,8 @@ typedef struct {
     uint64_t bytes;      /* size of its journal on disk */
     uint64_t streams;    /* streams that began */
     int64_t t_start_ns;  /* real time, from its RUN_OPEN; 0: unknown */
+    const char *user;    /* who ran it, from the same, cut if it is long; "" if unknown */
+    const char *label;   /* that the user gave it; as above */
     int64_t revision;    /* of its file; 0: none, or unknown */
     const char *verdict; /* of that file; "" if unknown */
     /* where that file was made, relative to the directory the sink was started in */

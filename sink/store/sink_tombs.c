@@ -1,76 +1,63 @@
 #include "sink_tombs.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "crema_bytes.h"
 #include "crema_failpoint.h"
 #include "crema_frame.h"
 #include "sink_fs.h"
 #include "sink_segment.h"
-#include "sink_window.h"
 
 #define FILE_NAME "tombstones"
-#define HEAD_BYTES                                                                                 \
-    40u /* run_id, 8 bytes that nobody reads, total, number of the first stream in this frame */
-#define TOMB_BYTES 24u
-
-#define FRAME_BYTES ((size_t)CREMA_FRAME_HEADER_BYTES + HEAD_BYTES)
+#define FILE_BYTES_MAX ((size_t)1 << 30) /* 20 million runs, each in a frame of its own */
+#define FRAME_BYTES_MAX ((size_t)CREMA_FRAME_HEADER_BYTES + SINK_TOMBS_AT_ONCE * CREMA_ID_BYTES)
 
 /* ---- reading */
 
-/* A run whose frames are being assembled. */
-typedef struct {
-    crema_id_t run_id;
-    uint64_t total, n; /* streams that its frames name */
-} gathered_t;
-
-/* True if this frame completes the run. */
-static bool
-s_gather(gathered_t *run, const crema_frame_t *frame)
-{
-    crema_id_t run_id;
-    memcpy(run_id.bytes, frame->body, CREMA_ID_BYTES);
-    uint64_t total = crema_get_u64(frame->body + 24);
-    uint64_t start = crema_get_u64(frame->body + 32);
-    if (start == 0)
-        run->n = 0;
-    else if (!crema_id_equal(&run_id, &run->run_id) || total != run->total || start != run->n)
-        return false; /* the frames before it are missing */
-    run->run_id = run_id;
-    run->total = total;
-    run->n += (frame->len - HEAD_BYTES) / TOMB_BYTES;
-    return run->n == run->total;
-}
-
 crema_err_t
-sink_tombs_read(const char *dir, sink_ids_t *runs, size_t *ret_n)
+sink_tombs_read(const char *dir, sink_ids_t *runs, size_t *ret_frames)
 {
     char path[PATH_MAX];
-    sink_window_t window = {0};
+    uint8_t *bytes = NULL;
+    size_t size = 0, offset = 0, frames = 0, skipped;
     crema_frame_t frame;
-    gathered_t run = {0};
-    size_t n = 0;
-    crema_err_t err = sink_window_open(sink_fs_path(dir, FILE_NAME, path), &window);
-    while (err == CREMA_OK && (err = sink_window_next(&window, &frame)) == CREMA_OK) {
-        if (frame.type != SINK_TOMBSTONES_FRAME || frame.len < HEAD_BYTES ||
-            !s_gather(&run, &frame))
-            continue;
-        n++;
-        err = sink_ids_append(runs, &run.run_id);
+    crema_err_t err =
+        sink_fs_read(sink_fs_path(dir, FILE_NAME, path), FILE_BYTES_MAX, &bytes, &size);
+    if (err == CREMA_ENOENT)
+        err = CREMA_OK;
+    while (err == CREMA_OK &&
+           sink_segment_next(bytes, size, &offset, &frame, &skipped) == CREMA_OK) {
+        const size_t n = frame.type == SINK_TOMBSTONES_FRAME ? frame.len / CREMA_ID_BYTES : 0;
+        frames++;
+        for (size_t i = 0; err == CREMA_OK && i < n; i++) {
+            crema_id_t id;
+            memcpy(id.bytes, frame.body + i * CREMA_ID_BYTES, CREMA_ID_BYTES);
+            err = sink_ids_append(runs, &id);
+        }
     }
-    *ret_n = window.skipped > 0 ? n : (size_t)window.size / FRAME_BYTES;
-    sink_window_clear(&window);
-    return err == CREMA_ENOENT ? CREMA_OK : err;
+    free(bytes);
+    sink_ids_sort(runs);
+    *ret_frames = frames;
+    return err;
 }
 
-/* ---- adding */
+/* ---- writing */
+
+static size_t
+s_encode(const crema_id_t *run_ids, size_t n, uint8_t *out)
+{
+    const crema_frame_t frame = {.type = SINK_TOMBSTONES_FRAME,
+                                 .len = (uint32_t)(n * CREMA_ID_BYTES),
+                                 .body = run_ids->bytes};
+    crema_frame_encode(&frame, out);
+    return crema_frame_bytes(&frame);
+}
 
 /* Appends at the end; a failed append is undone. */
 static crema_err_t
@@ -93,28 +80,34 @@ s_append(const char *dir, const uint8_t *bytes, size_t size)
     int why = errno;
     close(fd);
     errno = why;
-    return err == CREMA_OK ? sink_fs_sync_dir(dir) : err;
+    if (err == CREMA_OK && sink_fs_sync_dir(dir) != CREMA_OK)
+        err = CREMA_EIO; /* whether what was written lasts is not known */
+    return err;
 }
 
 crema_err_t
 sink_tombs_add(const char *dir, const crema_id_t *run_ids, size_t n)
 {
-    uint8_t *bytes = calloc(n, FRAME_BYTES);
-    if (!bytes)
-        return CREMA_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        uint8_t *out = bytes + i * FRAME_BYTES, *body = out + CREMA_FRAME_HEADER_BYTES;
-        memcpy(body, run_ids[i].bytes, CREMA_ID_BYTES);
-        crema_frame_t frame = {.type = SINK_TOMBSTONES_FRAME, .len = HEAD_BYTES, .body = body};
-        crema_frame_encode(&frame, out);
-    }
-    crema_err_t err = s_append(dir, bytes, n * FRAME_BYTES);
+    assert(n <= SINK_TOMBS_AT_ONCE);
+    uint8_t *bytes = malloc(FRAME_BYTES_MAX);
+    crema_err_t err = bytes ? s_append(dir, bytes, s_encode(run_ids, n, bytes)) : CREMA_ENOMEM;
     free(bytes);
     return err;
 }
 
 crema_err_t
-sink_tombs_clear(const char *dir)
+sink_tombs_replace(const char *dir, const sink_ids_t *runs)
 {
-    return sink_fs_replace(dir, FILE_NAME, NULL, 0);
+    const size_t frames = (runs->n + SINK_TOMBS_AT_ONCE - 1) / SINK_TOMBS_AT_ONCE;
+    uint8_t *bytes = malloc(frames ? frames * FRAME_BYTES_MAX : 1);
+    size_t used = 0;
+    if (!bytes)
+        return CREMA_ENOMEM;
+    for (size_t at = 0, n; at < runs->n; at += n) {
+        n = runs->n - at < SINK_TOMBS_AT_ONCE ? runs->n - at : SINK_TOMBS_AT_ONCE;
+        used += s_encode(runs->ids + at, n, bytes + used);
+    }
+    crema_err_t err = sink_fs_replace(dir, FILE_NAME, bytes, used);
+    free(bytes);
+    return err;
 }

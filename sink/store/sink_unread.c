@@ -11,7 +11,7 @@
 
 #define PAGE_BYTES 4096u
 #define TRIES 5          /* of one page: a disk may give it the next time */
-#define FAILED_PAGES 256 /* of one reading; then the rest is taken for unreadable, too */
+#define FAILED_PAGES 256 /* then what is left of a reading is taken for unreadable, too */
 #define FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) /* does not wait for a pipe */
 
 const char *
@@ -67,7 +67,6 @@ static crema_err_t
 s_read(int fd, const char *path, uint64_t offset, uint8_t *bytes, size_t size, size_t *ret_size,
        sink_unread_t *unread)
 {
-    unsigned failed = 0;
     size_t used = 0;
     while (used < size) {
         const uint64_t at = offset + used;
@@ -79,7 +78,7 @@ s_read(int fd, const char *path, uint64_t offset, uint8_t *bytes, size_t size, s
             return CREMA_ENOMEM;
         size_t n = (size_t)got;
         if (got < 0) {
-            n = ++failed < FAILED_PAGES && page < left ? page : left;
+            n = ++unread->failed < FAILED_PAGES && page < left ? page : left;
             s_note(unread, path, n, errno);
             memset(bytes + used, 0, n);
         }

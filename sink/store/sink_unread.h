@@ -13,6 +13,7 @@
 /* What could not be read of one or more files; zero: nothing yet. */
 typedef struct {
     uint64_t bytes;
+    unsigned failed;     /* pages of one file, of which not too many are asked for one by one */
     int why;             /* errno of the first failure; 0: everything could be read */
     char path[PATH_MAX]; /* the file that it was met in */
 } sink_unread_t;

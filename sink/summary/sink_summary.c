@@ -34,8 +34,15 @@ crema_err_t
 sink_summary_fill(const sink_summary_t *self)
 {
     atomic_size_t next = 0;
-    share_t one = {.summary = self, .next = &next}, other = one;
+    sink_sums_t sums;
+    sink_summary_t summed = *self;
+    crema_err_t err = sink_summary_sum(self, &sums);
+    if (err != CREMA_OK)
+        return err;
+    summed.sums = &sums;
+    share_t one = {.summary = &summed, .next = &next}, other = one;
     sink_both(s_take_parts, &one, s_take_parts, &other);
+    sink_sums_clear(&sums);
     if (one.err == CREMA_OK)
         one.err = other.err;
     return one.err == CREMA_OK ? sink_summary_columns(self->tables) : one.err;

@@ -14,15 +14,6 @@
 #include "sink_stats.h"
 #include "sink_tables.h"
 
-typedef struct {
-    sink_tables_t *tables; /* receives the rows */
-    const sink_decoder_t *run;
-    const sink_facts_t *facts;
-    const sink_budget_t *budget;
-    const sink_model_t *model;
-    bool partial; /* the verdict is PARTIAL */
-} sink_summary_t;
-
 /* Sums over the counted attempts and the window, named as in the formulas. */
 typedef struct {
     double W, A, N, cap; /* wall seconds, thread-seconds, mean number of threads, capacity */
@@ -32,21 +23,67 @@ typedef struct {
     int64_t n;           /* counted attempts */
     bool no_cpu, no_bytes, no_open, no_process, no_gc; /* unknown for some attempt */
 } sink_totals_t;
-void sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals);
 
-/* Sums over counted attempts, of a worker, a dataset or a pass. */
+/* Sums over counted attempts, of the run, a worker, a dataset or a pass. */
 typedef struct {
     int64_t chunks;
     sink_sum_t events, bytes_b, wall_s, open_s, cpu_s, gc_s;
 } sink_tally_t;
-void sink_tally_add(sink_tally_t *self, const sink_chunk_t *chunk);
 /* -1 if there were values but none was known. */
 int64_t sink_tally_int(const sink_sum_t *sum);
+
+typedef struct {
+    sink_tally_t counted;
+    int64_t rss_peak_b;
+    size_t n_scores; /* counted attempts that the model predicts */
+} sink_worker_sum_t;
+
+typedef struct {
+    sink_tally_t counted;
+    int64_t files; /* with a counted attempt */
+} sink_dataset_sum_t;
+
+typedef struct {
+    sink_tally_t counted;
+    int64_t attempts, t_start_ns, t_end_ns;
+    double wasted_s;
+} sink_pass_sum_t;
+
+/* What one pass over the chunks adds up. */
+typedef struct {
+    sink_totals_t totals;
+    int64_t by_status[CREMA_CHUNK_PARTIAL + 1]; /* attempts */
+    int64_t superseded;                         /* returned a result, and are not counted */
+    int64_t rss_peak_b;                         /* 0: unknown */
+    double longest_s;                           /* of a counted attempt; NaN: none */
+    sink_sum_t compressed_b, uncompressed_b;    /* of the counted ones with both */
+    sink_sum_t requests, requested_b;           /* of the counted ones with both */
+    sink_sum_t growth_b_per_event;              /* of the process, by a counted one */
+    double steady_events;                       /* in the steady window */
+    sink_worker_sum_t *workers;                 /* by row of /dict/worker */
+    sink_dataset_sum_t *datasets;               /* by row of /dict/dataset */
+    size_t n_datasets;
+    sink_pass_sum_t *passes; /* over the input, by number from 1 */
+    size_t n_passes;         /* the highest number and one more */
+} sink_sums_t;
+
+typedef struct {
+    sink_tables_t *tables; /* receives the rows */
+    const sink_decoder_t *run;
+    const sink_facts_t *facts;
+    const sink_budget_t *budget;
+    const sink_model_t *model;
+    bool partial;            /* the verdict is PARTIAL */
+    const sink_sums_t *sums; /* set by sink_summary_fill() */
+} sink_summary_t;
+
+CREMA_MUST_CHECK crema_err_t sink_summary_sum(const sink_summary_t *self, sink_sums_t *ret_sums);
+void sink_sums_clear(sink_sums_t *self);
 
 /* Computes all of them. */
 CREMA_MUST_CHECK crema_err_t sink_summary_fill(const sink_summary_t *self);
 
-/* The tables one by one. */
+/* The tables one by one, of which the sums are known. */
 CREMA_MUST_CHECK crema_err_t sink_summary_workflow(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_workers(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_prefixes(const sink_summary_t *self);

@@ -162,19 +162,12 @@ s_evidence_slow(const bottlenecks_t *self, const sink_slow_t *slow, crema_dict_t
 static void
 s_evidence_requests(const bottlenecks_t *self, char text[EVIDENCE_BYTES])
 {
-    const sink_facts_t *facts = self->in->facts;
-    double requests = 0, bytes = 0, n = 0;
-    for (size_t i = 0; i < facts->n_chunks; i++) {
-        const sink_chunk_t *chunk = &facts->chunks[i];
-        if (!chunk->counted || chunk->n_requests <= 0 || chunk->bytes_read_b < 0)
-            continue;
-        requests += (double)chunk->n_requests;
-        bytes += (double)chunk->bytes_read_b;
-        n++;
-    }
-    if (n > 0)
-        s_say(text, "%s requests of %s kB per chunk", s_figure(requests / n, 3).text,
-              s_figure(1e-3 * bytes / requests, 3).text);
+    const sink_sum_t *requests = &self->in->sums->requests;
+    const double bytes = self->in->sums->requested_b.known;
+    if (requests->n > 0)
+        s_say(text, "%s requests of %s kB per chunk",
+              s_figure(requests->known / (double)requests->n, 3).text,
+              s_figure(1e-3 * bytes / requests->known, 3).text);
 }
 
 static void
@@ -368,8 +361,8 @@ crema_err_t
 sink_summary_bottlenecks(const sink_summary_t *self)
 {
     bottlenecks_t all = {.in = self,
+                         .sum = self->sums->totals,
                          .stepped = sink_meta_clock_stepped(sink_decoder_meta(self->run))};
-    sink_summary_totals(self, &all.sum);
     crema_err_t err = sink_bottleneck_measure(self->facts, self->model, self->tables, &all.found);
     if (err != CREMA_OK)
         return err;

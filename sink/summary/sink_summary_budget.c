@@ -216,55 +216,25 @@ s_exact_path(const sink_summary_t *self, double *ret_s, bool *ret_exact)
 
 /* Lower bound: the longest chunk followed by one merge per level. */
 static double
-s_path_bound(const sink_facts_t *facts)
+s_path_bound(const sink_facts_t *facts, const sink_sums_t *sums)
 {
-    double longest = NAN, merge = NAN;
-    size_t n = 0, levels = 0;
-    for (size_t i = 0; i < facts->n_chunks; i++) {
-        if (!facts->chunks[i].counted)
-            continue;
-        double s = sink_chunk_s(&facts->chunks[i]);
-        n++;
-        if (isnan(longest) || s > longest)
-            longest = s;
-    }
+    double merge = NAN;
+    size_t levels = 0;
     for (size_t i = 0; i < facts->n_tasks; i++) {
         const sink_task_t *task = &facts->tasks[i];
         double s = (double)(task->t_stop_ns - task->t_start_ns) * 1e-9;
         if (task->side == CREMA_SIDE_MERGE && task->status == 0 && (isnan(merge) || s < merge))
             merge = s;
     }
-    for (; n > 1; n = (n + MERGE_WIDTH - 1) / MERGE_WIDTH)
+    for (size_t n = (size_t)sums->totals.n; n > 1; n = (n + MERGE_WIDTH - 1) / MERGE_WIDTH)
         levels++;
-    return isnan(merge) ? longest : longest + (double)levels * merge;
+    return isnan(merge) ? sums->longest_s : sums->longest_s + (double)levels * merge;
 }
 
 /* ---- efficiency */
 
-/* Events in the steady window; a chunk across its edge counts in proportion. */
-static double
-s_steady_events(const sink_facts_t *facts)
-{
-    int64_t t0 = facts->sweep.t_steady0_ns, t1 = facts->sweep.t_steady1_ns;
-    double sum = 0;
-    for (size_t i = 0; i < facts->n_chunks; i++) {
-        const sink_chunk_t *chunk = &facts->chunks[i];
-        int64_t from = chunk->t_start_ns > t0 ? chunk->t_start_ns : t0;
-        int64_t to = chunk->t_end_ns < t1 ? chunk->t_end_ns : t1;
-        if (!chunk->counted || chunk->n_events <= 0 || chunk->t_end_ns < t0 ||
-            chunk->t_start_ns > t1)
-            continue;
-        if (chunk->t_end_ns <= chunk->t_start_ns)
-            sum += (double)chunk->n_events;
-        else if (to > from)
-            sum += (double)chunk->n_events * (double)(to - from) /
-                   (double)(chunk->t_end_ns - chunk->t_start_ns);
-    }
-    return sum;
-}
-
 static crema_err_t
-s_pop(const sink_summary_t *self, const sink_totals_t *totals, sink_pop_t *ret_pop)
+s_pop(const sink_summary_t *self, sink_pop_t *ret_pop)
 {
     const sink_facts_t *facts = self->facts;
     double *useful = calloc(facts->n_workers + 1, sizeof *useful);
@@ -274,14 +244,12 @@ s_pop(const sink_summary_t *self, const sink_totals_t *totals, sink_pop_t *ret_p
         free(present);
         return CREMA_ENOMEM;
     }
-    for (size_t i = 0; i < facts->n_chunks; i++) {
-        const sink_chunk_t *chunk = &facts->chunks[i];
-        if (chunk->counted && chunk->worker < facts->n_workers && !isnan(chunk->cpu_s))
-            useful[chunk->worker] += chunk->cpu_s;
-    }
-    for (size_t w = 0; w < facts->n_workers; w++)
+    for (size_t w = 0; w < facts->n_workers; w++) {
+        useful[w] = self->sums->workers[w].counted.cpu_s.known;
         present[w] = facts->sweep.workers[w].thread_s;
-    *ret_pop = sink_summary_pop(useful, present, facts->n_workers, totals->A, totals->cap);
+    }
+    *ret_pop = sink_summary_pop(useful, present, facts->n_workers, self->sums->totals.A,
+                                self->sums->totals.cap);
     free(useful);
     free(present);
     return CREMA_OK;
@@ -291,19 +259,18 @@ crema_err_t
 sink_summary_efficiency(const sink_summary_t *self)
 {
     const sink_sweep_t *sweep = &self->facts->sweep;
-    sink_totals_t sum;
+    const sink_totals_t sum = self->sums->totals;
     sink_pop_t pop;
-    double t_inf_s = s_path_bound(self->facts);
+    double t_inf_s = s_path_bound(self->facts, self->sums);
     bool exact;
-    sink_summary_totals(self, &sum);
-    crema_err_t err = s_pop(self, &sum, &pop);
+    crema_err_t err = s_pop(self, &pop);
     if (err == CREMA_OK)
         err = s_exact_path(self, &t_inf_s, &exact);
     if (err != CREMA_OK)
         return err;
     if (isnan(sum.C)) /* useful work is unknown */
         pop.pe = pop.lb = pop.sched_e = NAN;
-    double steady_events = !isnan(sum.E) ? s_steady_events(self->facts) : NAN;
+    double steady_events = !isnan(sum.E) ? self->sums->steady_events : NAN;
     double steady_s = (double)(sweep->t_steady1_ns - sweep->t_steady0_ns) * 1e-9;
     bool tasks = sweep->t_last_start_ns != 0;
     crema_efficiency_row_t row = {

@@ -18,7 +18,6 @@ s_name(const sink_summary_t *self, crema_dict_t kind, uint32_t id)
 /* ---- workers */
 
 typedef struct {
-    sink_tally_t counted;
     int64_t rss_peak_b;
     double rss, rss_seconds;
     size_t first_score; /* in the shared array */
@@ -44,26 +43,13 @@ s_sum_samples(const sink_facts_t *facts, per_worker_t *workers)
 
 /* The scores of each worker's chunks are adjacent in `scores`. */
 static void
-s_sum_chunks(const sink_summary_t *self, per_worker_t *workers, double *scores)
+s_take_scores(const sink_summary_t *self, per_worker_t *workers, double *scores)
 {
     const sink_facts_t *facts = self->facts;
-    for (size_t i = 0; i < facts->n_chunks; i++) {
-        const sink_chunk_t *c = &facts->chunks[i];
-        if (c->worker >= facts->n_workers)
-            continue;
-        per_worker_t *w = &workers[c->worker];
-        if (c->rss_peak_b > w->rss_peak_b)
-            w->rss_peak_b = c->rss_peak_b;
-        if (!c->counted)
-            continue;
-        sink_tally_add(&w->counted, c);
-        w->n_scores += !isnan(self->model->whole.score[i]);
-    }
     size_t at = 0;
     for (size_t i = 0; i < facts->n_workers; i++) {
         workers[i].first_score = at;
-        at += workers[i].n_scores;
-        workers[i].n_scores = 0;
+        at += self->sums->workers[i].n_scores;
     }
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *c = &facts->chunks[i];
@@ -84,10 +70,13 @@ s_worker_row(const sink_summary_t *self, uint32_t id, const per_worker_t *w, dou
         others_noncpu_s += spent->side_noncpu_s[side];
     }
     double idle_s = load->thread_s - load->busy_s - spent->runtime_s - spent->failed_runtime_s;
-    int64_t events = sink_tally_int(&w->counted.events);
+    const sink_tally_t *counted = &self->sums->workers[id].counted;
+    int64_t events = sink_tally_int(&counted->events), peak_b = self->sums->workers[id].rss_peak_b;
+    if (w->rss_peak_b > peak_b)
+        peak_b = w->rss_peak_b;
     crema_per_worker_row_t row = {
         .worker_id = id,
-        .n_chunks = w->counted.chunks,
+        .n_chunks = counted->chunks,
         .n_events = events,
         .present_s = load->present_s,
         .thread_s = load->thread_s,
@@ -97,8 +86,8 @@ s_worker_row(const sink_summary_t *self, uint32_t id, const per_worker_t *w, dou
         .overhead_s = others_cpu_s + others_noncpu_s + spent->runtime_s,
         .idle_s = idle_s > 0 ? idle_s : 0,
         .wasted_s = spent->wasted_s,
-        .bytes_read_b = sink_tally_int(&w->counted.bytes_b),
-        .rss_peak_b = w->rss_peak_b > 0 ? w->rss_peak_b : -1,
+        .bytes_read_b = sink_tally_int(&counted->bytes_b),
+        .rss_peak_b = peak_b > 0 ? peak_b : -1,
         .rss_mean_b = sink_ratio(w->rss, w->rss_seconds),
         .event_rate_hz = events < 0 ? NAN : sink_ratio((double)events, load->present_s),
         .straggler_score = sink_stats_median(scores + w->first_score, w->n_scores),
@@ -116,7 +105,7 @@ sink_summary_workers(const sink_summary_t *self)
     double *scores = sink_scratch(facts->dir, facts->n_chunks + 1, sizeof *scores, &err);
     if (workers && scores) {
         s_sum_samples(facts, workers);
-        s_sum_chunks(self, workers, scores);
+        s_take_scores(self, workers, scores);
     }
     for (uint32_t i = 0; err == CREMA_OK && i < facts->n_workers; i++) {
         const crema_per_worker_row_t row = s_worker_row(self, i, &workers[i], scores);
@@ -295,31 +284,6 @@ sink_summary_activities(const sink_summary_t *self)
 
 /* ---- datasets and chunk models */
 
-typedef struct {
-    int64_t files;
-    sink_tally_t counted;
-} per_dataset_t;
-
-/* Number of files with a counted chunk, by dataset. */
-static crema_err_t
-s_count_files(const sink_facts_t *facts, per_dataset_t *datasets, size_t n)
-{
-    sink_intern_t *seen = NULL;
-    crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &seen);
-    for (size_t i = 0; err == CREMA_OK && i < facts->n_chunks; i++) {
-        const sink_chunk_t *c = &facts->chunks[i];
-        uint32_t key[2] = {c->dataset, c->file}, number;
-        bool fresh;
-        if (!c->counted || c->dataset >= n || c->file == UINT32_MAX)
-            continue;
-        err = sink_intern_add(seen, key, sizeof key, &number, &fresh);
-        if (err == CREMA_OK && fresh)
-            datasets[c->dataset].files++;
-    }
-    sink_intern_destroy(&seen);
-    return err;
-}
-
 static const sink_dataset_model_t *
 s_model_of(const sink_model_t *model, uint32_t dataset)
 {
@@ -330,21 +294,22 @@ s_model_of(const sink_model_t *model, uint32_t dataset)
 }
 
 static crema_err_t
-s_put_dataset(const sink_summary_t *self, uint32_t id, const per_dataset_t *d)
+s_put_dataset(const sink_summary_t *self, uint32_t id)
 {
     const sink_dataset_model_t *model = s_model_of(self->model, id);
-    int64_t events = sink_tally_int(&d->counted.events);
-    double wall_s = sink_sum(&d->counted.wall_s);
+    const sink_tally_t *counted = &self->sums->datasets[id].counted;
+    int64_t events = sink_tally_int(&counted->events);
+    double wall_s = sink_sum(&counted->wall_s);
     crema_per_dataset_row_t row = {
         .dataset_id = id,
-        .n_files = d->files,
-        .n_chunks = d->counted.chunks,
+        .n_files = self->sums->datasets[id].files,
+        .n_chunks = counted->chunks,
         .n_events = events,
-        .open_s = sink_sum(&d->counted.open_s),
+        .open_s = sink_sum(&counted->open_s),
         .wall_s = wall_s,
-        .cpu_s = sink_sum(&d->counted.cpu_s),
-        .gc_s = sink_sum(&d->counted.gc_s),
-        .bytes_b = sink_tally_int(&d->counted.bytes_b),
+        .cpu_s = sink_sum(&counted->cpu_s),
+        .gc_s = sink_sum(&counted->gc_s),
+        .bytes_b = sink_tally_int(&counted->bytes_b),
         .event_rate_hz = events < 0 ? NAN : sink_ratio((double)events, wall_s),
         .s_per_event = sink_ratio(wall_s, (double)events),
         .memory_b_per_event = model ? model->memory.b : NAN,
@@ -356,18 +321,9 @@ s_put_dataset(const sink_summary_t *self, uint32_t id, const per_dataset_t *d)
 crema_err_t
 sink_summary_datasets(const sink_summary_t *self)
 {
-    const sink_facts_t *facts = self->facts;
-    size_t n = sink_rows_count(sink_tables_rows(self->tables, CREMA_TABLE_DICT_DATASET));
-    per_dataset_t *datasets = calloc(n + 1, sizeof *datasets);
-    crema_err_t err = datasets ? s_count_files(facts, datasets, n) : CREMA_ENOMEM;
-    for (size_t i = 0; err == CREMA_OK && i < facts->n_chunks; i++) {
-        const sink_chunk_t *c = &facts->chunks[i];
-        if (c->counted && c->dataset < n)
-            sink_tally_add(&datasets[c->dataset].counted, c);
-    }
-    for (uint32_t i = 0; err == CREMA_OK && i < n; i++)
-        err = s_put_dataset(self, i, &datasets[i]);
-    free(datasets);
+    crema_err_t err = CREMA_OK;
+    for (uint32_t i = 0; err == CREMA_OK && i < self->sums->n_datasets; i++)
+        err = s_put_dataset(self, i);
     return err;
 }
 
@@ -387,6 +343,7 @@ s_put_model(const sink_summary_t *self, const sink_dataset_model_t *model)
         .n_opt_events = model->n_opt_events,
     };
     SINK_TEXT(row.method, isnan(line->b)            ? "none"
+                          : model->is_measured      ? "measured"
                           : line->n_used == line->n ? "theil_sen"
                                                     : "theil_sen_thin");
     return sink_tables_add(self->tables, CREMA_TABLE_CHUNK_MODEL, &row);

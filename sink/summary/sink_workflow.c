@@ -40,12 +40,12 @@ crema_err_t
 sink_summary_workflow(const sink_summary_t *self)
 {
     size_t n = crema_metric_count();
-    workflow_t workflow = {.in = self, .values = calloc(n, sizeof *workflow.values)};
+    workflow_t workflow = {
+        .in = self, .sum = self->sums->totals, .values = calloc(n, sizeof *workflow.values)};
     if (!workflow.values)
         return CREMA_ENOMEM;
     for (size_t i = 0; i < n; i++)
         workflow.values[i] = (workflow_value_t){NAN, NAN, NAN, 0, 0};
-    sink_summary_totals(self, &workflow.sum);
     workflow_throughput(&workflow);
     workflow_data(&workflow);
     workflow_chunks(&workflow);

@@ -26,7 +26,7 @@ typedef struct {
 
 typedef struct {
     const sink_summary_t *in;
-    sink_totals_t sum;
+    sink_totals_t sum;        /* that of `in` */
     workflow_value_t *values; /* by number of the metric */
     crema_err_t err;          /* the first error; CREMA_EINVAL: a metric that is not in the table */
 } workflow_t;

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sink_attempt.h"
 #include "sink_intern.h"
 #include "sink_scratch.h"
 #include "sink_stats.h"
@@ -14,10 +13,7 @@
 static double
 s_one_pass(const workflow_t *self)
 {
-    for (size_t i = 0; i < self->in->facts->n_chunks; i++)
-        if (self->in->facts->chunks[i].pass > 1)
-            return NAN;
-    return 1;
+    return self->in->sums->n_passes > 2 ? NAN : 1;
 }
 
 void
@@ -42,23 +38,6 @@ workflow_throughput(workflow_t *self)
                  isnan(s->E) ? IS_ESTIMATE : 0);
     workflow_put(self, "closure_events_chunks_vs_report", passes * sink_ratio(s->E, reported), s->n,
                  0);
-}
-
-static double
-s_uncompressed(const sink_facts_t *facts, double *ret_ratio, int64_t *ret_n)
-{
-    double compressed = 0, uncompressed = 0;
-    *ret_n = 0;
-    for (size_t i = 0; i < facts->n_chunks; i++) {
-        const sink_chunk_t *c = &facts->chunks[i];
-        if (!c->counted || c->bytes_accessed_b <= 0 || c->bytes_uncompressed_b <= 0)
-            continue;
-        compressed += (double)c->bytes_accessed_b;
-        uncompressed += (double)c->bytes_uncompressed_b;
-        ++*ret_n;
-    }
-    *ret_ratio = sink_ratio(uncompressed, compressed);
-    return *ret_n > 0 ? uncompressed : NAN;
 }
 
 #define N_SOURCES (CREMA_SOURCE_WORKER + 1)
@@ -108,17 +87,18 @@ s_wire_b(const workflow_t *self, int64_t *ret_hosts)
 void
 workflow_data(workflow_t *self)
 {
-    double ratio;
-    int64_t n, hosts;
-    double uncompressed = s_uncompressed(self->in->facts, &ratio, &n);
+    const sink_sums_t *sums = self->in->sums;
+    const double uncompressed = sums->uncompressed_b.known, n = (double)sums->uncompressed_b.n;
+    int64_t hosts;
     double wire_b = s_wire_b(self, &hosts);
     size_t branches = sink_rows_count(sink_tables_rows(self->in->tables, CREMA_TABLE_DICT_BRANCH));
     double columns = branches ? (double)branches : workflow_reported(self, "coffea.n_columns");
     workflow_put(self, "wire_rate_gbps", 8e-9 * sink_ratio(wire_b, self->sum.W), hosts,
                  IS_ESTIMATE);
     workflow_put(self, "num_columns", columns, 1, branches ? 0 : IS_ESTIMATE);
-    workflow_put(self, "total_bytes_uncompressed", uncompressed, n, 0);
-    workflow_put(self, "compression_ratio", ratio, n, 0);
+    workflow_put(self, "total_bytes_uncompressed", n > 0 ? uncompressed : NAN, (int64_t)n, 0);
+    workflow_put(self, "compression_ratio", sink_ratio(uncompressed, sums->compressed_b.known),
+                 (int64_t)n, 0);
 }
 
 /* ---- chunks */
@@ -144,33 +124,13 @@ s_chunk_times(workflow_t *self, double *walls)
     workflow_put(self, "chunk_wall_max", sink_stats_select(walls, n, 1), rows, 0);
 }
 
-/* As published elsewhere: growth of the process between two samples, per event. */
-static double
-s_growth_per_event(const sink_facts_t *facts)
-{
-    double sum = 0, n = 0;
-    for (size_t i = 0; i < facts->n_chunks; i++) {
-        const sink_chunk_t *c = &facts->chunks[i];
-        if (!c->counted || c->n_events <= 0 || c->rss_start_b < 0 || c->rss_end_b < 0)
-            continue;
-        sum += (double)(c->rss_end_b - c->rss_start_b) / (double)c->n_events;
-        n++;
-    }
-    return sink_ratio(sum, n);
-}
-
 void
 workflow_chunks(workflow_t *self)
 {
     const sink_facts_t *facts = self->in->facts;
     const sink_totals_t *s = &self->sum;
-    int64_t by_status[CREMA_CHUNK_PARTIAL + 1] = {0}, superseded = 0;
-    for (size_t i = 0; i < facts->n_chunks; i++) {
-        const sink_chunk_t *c = &facts->chunks[i];
-        if (c->status <= CREMA_CHUNK_PARTIAL)
-            by_status[c->status]++;
-        superseded += sink_chunk_returned(c->status) && !c->counted;
-    }
+    const sink_sums_t *sums = self->in->sums;
+    const int64_t *by_status = sums->by_status;
     bool any = facts->n_chunks > 0;
     int64_t all = (int64_t)facts->n_chunks;
     double reported_s = workflow_reported(self, "coffea.processtime");
@@ -190,7 +150,7 @@ workflow_chunks(workflow_t *self)
                  all, 0);
     workflow_put(self, "num_lost_attempts", any ? (double)by_status[CREMA_CHUNK_LOST] : NAN, all,
                  0);
-    workflow_put(self, "num_superseded_attempts", any ? (double)superseded : NAN, all, 0);
+    workflow_put(self, "num_superseded_attempts", any ? (double)sums->superseded : NAN, all, 0);
     workflow_put(self, "total_cpu_time", isnan(s->P) ? reported_s : s->P, s->n, stand_in);
     workflow_put(self, "process_wall_time", isnan(s->P) ? reported_s : s->P, s->n, stand_in);
     workflow_put(self, "process_cpu_time", s->C, s->n, cpu);
@@ -207,5 +167,8 @@ workflow_chunks(workflow_t *self)
     workflow_put_bounds(self, "chunk_b_per_event", self->in->model->memory.b,
                         self->in->model->memory.b_lo, self->in->model->memory.b_hi,
                         (int64_t)self->in->model->memory.n, 0);
-    workflow_put(self, "chunk_b_per_event_raw", s_growth_per_event(self->in->facts), s->n, 0);
+    /* As published elsewhere: growth of the process between two samples. */
+    const sink_sum_t *growth = &sums->growth_b_per_event;
+    workflow_put(self, "chunk_b_per_event_raw", sink_ratio(growth->known, (double)growth->n), s->n,
+                 0);
 }

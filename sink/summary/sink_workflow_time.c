@@ -29,7 +29,7 @@ typedef struct {
 
 /* Memory is valid until the next sample of its worker; CPU is that since the sample before. */
 static memory_t
-s_memory(const sink_facts_t *facts)
+s_memory(const sink_facts_t *facts, int64_t chunks_peak_b)
 {
     memory_t m = {.share_min = NAN, .share_max = NAN, .peak = NAN};
     for (size_t i = 0; i < facts->n_samples; i++) {
@@ -56,11 +56,8 @@ s_memory(const sink_facts_t *facts)
         m.share_min = isnan(m.share_min) || share < m.share_min ? share : m.share_min;
         m.share_max = isnan(m.share_max) || share > m.share_max ? share : m.share_max;
     }
-    for (size_t i = 0; i < facts->n_chunks; i++) {
-        double rss = (double)facts->chunks[i].rss_peak_b;
-        if (rss > 0 && (isnan(m.peak) || rss > m.peak))
-            m.peak = rss;
-    }
+    if (chunks_peak_b > 0 && (isnan(m.peak) || (double)chunks_peak_b > m.peak))
+        m.peak = (double)chunks_peak_b;
     return m;
 }
 
@@ -140,7 +137,7 @@ workflow_workers(workflow_t *self)
     double bound = sink_ratio(facts->members_bound_s, s->W);
     double raw_workers = any ? sink_ratio(s_trapezoid_s(facts), s->W) : NAN;
     double raw_cores = raw_workers * sink_ratio(sweep->alloc_s, sweep->worker_s);
-    memory_t m = s_memory(facts);
+    memory_t m = s_memory(facts, self->in->sums->rss_peak_b);
     workflow_put(self, "time_avg_workers_raw", raw_workers, n, seen);
     workflow_put(self, "total_cores_raw", raw_cores, n, seen);
     workflow_put(self, "cpu_efficiency_raw", sink_ratio(s->P, s->W * raw_cores), s->n,

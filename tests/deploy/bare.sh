@@ -54,6 +54,7 @@ for command in './dev demo' './dev test'; do
 done
 if [[ $failures != 0 ]]; then
     rm -rf ".cache/log/bare-$suite"
+    mkdir -p .cache/log
     docker cp "$container:$home/crema/.cache/log" ".cache/log/bare-$suite"
     echo "logs: $PWD/.cache/log/bare-$suite"
     exit 1

@@ -5,10 +5,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/lib/steps.sh
 
 cluster() {
-    if ! docker version >/dev/null 2>&1; then
-        not_tested "test cluster (no container engine)"
-        return
-    fi
     limit_s=1800 run_pytest "pytest of the cluster" .venv --durations=0 --durations-min=1 tests/deploy/cluster "$@"
     sed -n '/= measured =/,/^=.*=$/p' "$log" | grep -v '^=' | sed 's/^/    /' || true
 }

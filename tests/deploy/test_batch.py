@@ -10,20 +10,12 @@ import subprocess
 
 import kubernetes_validate
 import pytest
-import yaml
 
 import missing
+from manifests import CLUSTER, KUBERNETES, MANIFESTS, documents
 from paths import ROOT
 
 BATCH = ROOT / "compose" / "batch"
-CLUSTER = BATCH / "kubernetes" / "operator" / "daskcluster.yaml"
-OTHERS = (CLUSTER.name, "kustomization.yaml")  # test_kustomize.py
-MANIFESTS = sorted(p for p in (BATCH / "kubernetes").rglob("*.yaml") if p.name not in OTHERS)
-KUBERNETES = "1.33"
-
-
-def documents(path):
-    return [d for d in yaml.safe_load_all(path.read_text()) if d]
 
 
 def pods(path):

@@ -9,13 +9,12 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
-from test_batch import KUBERNETES, MANIFESTS, documents
 
 import apt_programs
 import missing
+from manifests import EXAMPLES, KUBERNETES, MANIFESTS, documents
 from paths import ROOT
 
-EXAMPLES = ROOT / "compose" / "batch" / "kubernetes"
 KUSTOMIZATIONS = sorted(path.parent for path in EXAMPLES.rglob("kustomization.yaml"))
 OPERATOR = "dask-kubernetes==2026.3.0"
 CRD = "dask_kubernetes/operator/deployment/helm/dask-kubernetes-operator/crds/daskcluster.yaml"

@@ -413,8 +413,8 @@ causes_judge(const cause_t *cause, uint64_t seed)
     decoded_t d;
     decoded_open(&d, dir);
     decoded_facts(&d);
-    const sink_summary_t summary = {d.tables, d.run, d.facts, d.budget, d.model, false};
-    if (sink_summary_bottlenecks(&summary) == CREMA_OK)
+    const sink_summary_t summary = {d.tables, d.run, d.facts, d.budget, d.model, false, NULL};
+    if (sink_summary_fill(&summary) == CREMA_OK)
         s_read(&d, cause, &judged);
     decoded_close(&d);
     return judged;

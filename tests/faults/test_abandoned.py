@@ -129,7 +129,7 @@ def test_agents_leave_after_a_killed_notebook(cluster, start):
     must_be_gone(cluster, run_id, within_s=60)
 
 
-def test_nothing_stays_of_a_notebook_killed_between_end_and_verdict(cluster, start):
+def test_a_notebook_killed_between_end_and_verdict_leaves_nothing(cluster, start):
     notebook, run_id = start(ENDING)
     hook = cluster.scheduler.plugins[f"crema-{uuid.UUID(run_id).hex}"]
     wait_for(lambda: hook.is_over, 30, "an end of the run")

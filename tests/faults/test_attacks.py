@@ -45,7 +45,7 @@ def facility(tmp_path):
     made.stop()
 
 
-def test_no_user_reads_joins_or_ends_another_ones_run(facility):
+def test_users_cannot_read_join_or_end_the_run_of_another(facility):
     alice, run_id = opened(facility, "alice")
     bob = facility.client("bob")
     for kind, fields in (
@@ -286,7 +286,7 @@ def has_nothing_to_do(pid: int) -> bool:
     return True
 
 
-def test_who_never_reads_does_not_fill_the_server(tmp_path):
+def test_a_peer_that_never_reads_does_not_fill_the_server(tmp_path):
     facility = Facility(tmp_path)
     sink = facility.processes["crema-sink"]
     asked = MESSAGES["Open"]()

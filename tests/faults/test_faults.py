@@ -30,7 +30,7 @@ def connections_of_agents(pipeline: Pipeline) -> list:
 
 @pytest.mark.timing
 @pytest.mark.parametrize("seconds", [20, pytest.param(600, marks=LONG)])
-def test_after_its_absence_the_aggregator_catches_up_while_more_is_recorded(pipelines, seconds):
+def test_an_aggregator_that_was_away_catches_up_while_more_is_recorded(pipelines, seconds):
     rate = 2000
     pipeline = pipelines()
     pipeline.start_writers(rate)

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ import pandas as pd
 import pytest
 
 from kept_records import LONG, PROGRAMS, Supervised, Tail, must_have_kept_everything, wait_for
+from losses import nothing_lost_or_twice
 from paths import ROOT
 from service_kit import Collector, run_file
 
@@ -94,7 +96,7 @@ def test_a_tombstone_that_may_not_be_durable_ends_the_sink(pipelines, tmp_path):
     pipeline.sink.environment = {}
     pipeline.sink.start()
     wait_for(lambda: not pipeline.journal().exists(), 30, "the end of the journal")
-    assert tombstones.stat().st_size >= 2 * 72  # written anew, for the first may be on no disk
+    assert tombstones.stat().st_size >= 2 * 48  # written anew, for the first may be on no disk
     late = pipeline.start_writer(pipeline.spools[0], 200)
     time.sleep(0.5)
     late.terminate()
@@ -154,7 +156,7 @@ def unreadable_first_segment(pipelines, tmp_path, calls, error):
 
 
 @pytest.mark.parametrize(("calls", "error"), [("open", "EACCES"), ("list", "EIO")])
-def test_what_cannot_be_read_is_named_in_the_verdict(
+def test_an_unreadable_segment_is_named_in_the_verdict(
     short_minute, pipelines, tmp_path, calls, error
 ):
     pipeline, collector, name, broken = unreadable_first_segment(pipelines, tmp_path, calls, error)
@@ -175,7 +177,7 @@ def test_what_cannot_be_read_is_named_in_the_verdict(
     assert books.streams == 2
 
 
-def test_what_becomes_readable_in_time_costs_nothing(pipelines, tmp_path):
+def test_a_segment_that_becomes_readable_in_time_costs_nothing(pipelines, tmp_path):
     pipeline, collector, _, broken = unreadable_first_segment(pipelines, tmp_path, "open", "EMFILE")
     mend = threading.Timer(2, broken.unlink)
     mend.start()
@@ -193,7 +195,7 @@ def test_what_becomes_readable_in_time_costs_nothing(pipelines, tmp_path):
 # ---------------------------------------------------------------- what an agent cannot write
 
 
-def test_what_could_not_be_removed_is_removed_later(pipelines, tmp_path):
+def test_a_segment_that_could_not_be_removed_is_removed_later(pipelines, tmp_path):
     pipeline = pipelines()
     broken = tmp_path / "broken"
     broken.touch()
@@ -216,21 +218,34 @@ def test_what_could_not_be_removed_is_removed_later(pipelines, tmp_path):
 @pytest.mark.slow
 def test_a_worker_is_sampled_once_there_is_room(pipelines, tmp_path):
     pipeline = pipelines()
-    full, failures = tmp_path / "full", tmp_path / "failures"
+    full = tmp_path / "full"
     full.touch()
-    plan = {"calls": "write", "dir": pipeline.spools[0] / ".", "error": "ENOSPC", "log": failures}
+    plan = {"calls": "write", "dir": pipeline.spools[0] / ".", "error": "ENOSPC"}
     agent = pipeline.agents[0]
     collector = Collector(pipeline.endpoint, bytes.fromhex(pipeline.run_id))
     collector.open()
     restart(agent, faulty(**plan, **{"while": full}))
     pipeline.start_writers(200)
-    wait_for(failures.exists, 30, "a stream of the agent that cannot begin")
+    wait_for(
+        lambda: "worker_not_sampled" in agent.log.read_text(), 60, "a stream that cannot begin"
+    )
     full.unlink()
-    time.sleep(10)
+    spool = pipeline.spools[0]
+
+    def size_of_samples() -> int:
+        writers = set(pipeline.held())
+        return sum(path.stat().st_size for path in spool.glob("sp-*") if path.name not in writers)
+
+    wait_for(size_of_samples, 60, f"a stream of the agent: {agent.log.read_text()}")
+    begun = size_of_samples()
+    wait_for(lambda: size_of_samples() > begun + 1000, 60, "samples")
     pipeline.stop_writers()
     state = collector.end()
     collector.close()
-    assert len(pd.read_hdf(run_file(state), "worker_samples")) > 0
+    with h5py.File(run_file(state)) as file:
+        reasons = file.attrs["verdict_reasons"]
+    samples = pd.read_hdf(run_file(state), "worker_samples")
+    assert len(samples) > 0, f"{reasons} {agent.log.read_text()[-1500:]}"
 
 
 # ---------------------------------------------------------------- what a sink cannot read
@@ -269,6 +284,26 @@ def test_a_journal_of_which_the_disk_gives_a_part_becomes_a_file(
         assert damage["count"] > 0
     assert f"000001.journal: {why}" in pipeline.sink.log.read_text()
     assert first.exists()
+
+
+def test_a_run_file_that_the_system_does_not_give_is_not_replaced(pipelines, tmp_path):
+    pipeline = pipelines()
+    collector = Collector(pipeline.endpoint, bytes.fromhex(pipeline.run_id))
+    collector.open()
+    pipeline.start_writers(200)
+    wait_for(lambda: Tail(pipeline).records() > 200, 30, "records")
+    shutil.copytree(pipeline.journal(), tmp_path / "journal")
+    pipeline.stop_writers()
+    path = run_file(collector.end())
+    collector.close()
+    before = path.read_bytes()
+    plan = faulty(calls="open", percent=100, error="EACCES", dir=path)
+    done = subprocess.run(
+        [PROGRAMS / "crema-sink", "rebuild", tmp_path / "journal", "--output", path],
+        env=os.environ | plan, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, path.read_bytes()) == (1, before), done.stderr
+    assert "cannot be read, so it stays: Permission denied" in done.stderr
 
 
 # ---------------------------------------------------------------- a file system without locks
@@ -415,14 +450,19 @@ def test_a_full_spool_drops_the_newest_at_once_and_the_file_counts_it(pipelines,
     )  # fmt: skip
     assert writer.returncode == 0, writer.stderr
     said = json.loads(writer.stdout)
-    assert said["kept"] + said["dropped"] == 3000
+    with nothing_lost_or_twice():
+        assert said["kept"] + said["dropped"] == 3000
     assert said["dropped"] >= 900
     assert said["p99_ms"] <= 5
+    # This client names no writer: nobody would wait for an agent that comes late.
+    tail = Tail(pipeline)
+    wait_for(lambda: tail.records() > 0, what="records of it")
     state = collector.end()
     collector.close()
     file = run_file(state)
     gaps = pd.read_hdf(file, "gaps")
-    assert gaps["n_lost"].sum() == said["dropped"], gaps
+    with nothing_lost_or_twice():
+        assert gaps["n_lost"].sum() == said["dropped"], gaps
     subprocess.run([PROGRAMS / "crema-sink", "check", file], check=True)
     print(f"a record took {said['median_ms']:.3f} ms, p99 {said['p99_ms']:.3f}, at most {said['max_ms']:.2f}; "
           f"{said['dropped']} dropped and counted")  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 from crema.collect import _client
 from kept_records import LONG, Tail, must_have_kept_everything, wait_for
+from losses import nothing_lost_or_twice
 from message_proxy import DATA, HEARTBEAT, Between
 from namespaces import connections
 from service_kit import write_stream
@@ -46,7 +47,7 @@ def watched(pipelines, between):
 
 
 @pytest.mark.timing
-def test_without_heartbeats_but_with_data_nobody_is_suspected(watched):
+def test_an_agent_that_sends_data_but_no_heartbeats_is_not_suspected(watched):
     pipeline, line = watched()
     pipeline.start_writers(200)
     tail = Tail(pipeline)
@@ -85,9 +86,9 @@ def covers(data, lost) -> bool:
 
 
 @pytest.mark.timing
-def test_data_that_vanished_are_there_again_within_a_window(watched):
+def test_data_that_vanished_are_there_again_within_a_window(watched, seed):
     pipeline, line = watched()
-    choice = random.Random(1)
+    choice = random.Random(seed)
     pipeline.start_writers(200)
     tail = Tail(pipeline)
     wait_for(lambda: tail.records() > 0, what="delivery")
@@ -161,12 +162,13 @@ def test_an_agent_that_died_is_named_with_what_it_had(watched, h_s):
     took_s, state = run.end(62 * h_s + 20)
     print(f"{state.verdict} after {took_s:.1f} s = {took_s / h_s:.0f} H: "
           f"{[(reason.code, reason.count) for reason in state.reasons]}")  # fmt: skip
-    assert state.verdict == "PARTIAL"
     assert took_s <= 62 * h_s + 1
     assert sum(last.hi) >= 500
-    assert [(reason.code, reason.count) for reason in state.reasons] == [
-        ("agent_lost", sum(last.hi))
-    ]
+    with nothing_lost_or_twice():
+        assert state.verdict == "PARTIAL"
+        assert [(reason.code, reason.count) for reason in state.reasons] == [
+            ("agent_lost", sum(last.hi))
+        ]
 
 
 @pytest.mark.timing
@@ -184,8 +186,9 @@ def test_fifty_agents_end_a_run_in_a_moment_though_they_seldom_beat(pipelines, e
         for spool in pipeline.spools:
             write_stream(spool, run.id.bytes, 20)
         took_s, state = run.end(60)
-        assert state.verdict == "COMPLETE", state
-        assert state.streams >= 50
+        with nothing_lost_or_twice():
+            assert state.verdict == "COMPLETE", state
+            assert state.streams >= 50
         took_ms.append(1000 * took_s)
     took_ms.sort()
     p50, p99 = took_ms[len(took_ms) // 2], took_ms[-1]

@@ -7,6 +7,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 import uuid
@@ -17,7 +18,18 @@ from children import Child
 from crema.collect import _client
 from crema.collect._keys import server_key
 from crema.hook._records import MESSAGES
-from facility_kit import HELLO, AgentKeys, Facility, Recorder, Thief, opened, state_of
+from facility_kit import (
+    DATA,
+    HELLO,
+    AgentKeys,
+    Facility,
+    Recorder,
+    Thief,
+    admitted,
+    in_session,
+    opened,
+    state_of,
+)
 from paths import BIN
 from waiting import wait_for
 
@@ -351,6 +363,28 @@ def flood_lists(client: _client.AggregatorClient, run_id: bytes, stop: threading
         part = (part + 1) % 4096
 
 
+def flood_names(thief: Thief, run_id: bytes, stop: threading.Event) -> None:
+    """Names for the live split, each with the highest number that there may be: 200 bytes per stream."""
+    with tempfile.TemporaryDirectory() as spool:
+        recorder = Recorder(pathlib.Path(spool), run_id)
+        names = [{"kind": kind, "id": 4095, "text": "x"} for kind in (0, 1, 2, 3)]
+        recorder.writer.append(2, MESSAGES["Dict"](entries=names).SerializeToString())
+        (segment,) = pathlib.Path(spool).glob("sp-*")
+        frames = segment.read_bytes()
+    while not stop.is_set():
+        streams = [os.urandom(16) for _ in range(1000)]
+        table = MESSAGES["Hello"]().table
+        table.stream_ids, table.run_ids = b"".join(streams), run_id * len(streams)
+        table.hi.extend([2] * len(streams))
+        session = admitted(thief, table, os.urandom(16))
+        stop.wait(0.3)  # until the sink has placed them
+        for stream_id in streams:
+            data = MESSAGES["Data"](
+                stream_id=stream_id, run_id=run_id, first_seq=1, hi=2, n=2, frames=frames
+            )
+            thief.socket.send(in_session(session, DATA, data.SerializeToString()))
+
+
 def resident_mb(facility: Facility, program: str) -> float:
     status = pathlib.Path(f"/proc/{facility.processes[program].pid}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
@@ -359,7 +393,13 @@ def resident_mb(facility: Facility, program: str) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("flood", "most_mb"),
-    [(flood_agents, 150), (flood_streams, 700), (flood_texts, 150), (flood_lists, 150)],
+    [
+        (flood_agents, 150),
+        (flood_streams, 700),
+        (flood_texts, 150),
+        (flood_lists, 150),
+        (flood_names, 250),
+    ],
 )
 def test_one_key_fills_its_share_and_another_ones_run_is_complete(
     facility, users, agents, tmp_path, flood, most_mb

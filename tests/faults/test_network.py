@@ -51,7 +51,7 @@ def first_commit_s(tail: Tail, before: int, timeout_s: float) -> float:
 @pytest.mark.parametrize(
     "seconds", [15, pytest.param(60, marks=LONG), pytest.param(600, marks=LONG)]
 )
-def test_after_a_partition_records_flow_within_five_seconds(network, across, seconds):
+def test_records_flow_within_five_seconds_after_a_partition(network, across, seconds):
     tail = Tail(across)
     network.cut()
     time.sleep(seconds)
@@ -85,7 +85,7 @@ def test_one_way_loss_is_answered_by_dialling_anew(network, across, seconds, sen
 
 
 @pytest.mark.parametrize("seconds", [10, pytest.param(60, marks=LONG)])
-def test_with_a_third_of_all_packets_lost_records_flow_slower(network, across, seconds):
+def test_records_flow_slower_with_a_third_of_all_packets_lost(network, across, seconds):
     """TCP itself may stand still for ten seconds and more, in which it repeats one packet: then it is watched for longer."""
     tail = Tail(across)
 

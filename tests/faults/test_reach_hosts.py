@@ -118,7 +118,7 @@ def test_workers_on_another_host_connect_where_they_can(network, cluster, start,
 
 
 @pytest.mark.slow
-def test_behind_a_proxy_on_loopback_records_travel_over_dask(network, cluster, start, tmp_path):
+def test_records_travel_over_dask_behind_a_proxy_on_loopback(network, cluster, start, tmp_path):
     """The address of the scheduler says nothing, as with an ssh tunnel; of the client's host only the scheduler is reached."""
     network.cut("near", "far")
     found = analysed(start, network, tmp_path, f"proxy+10.77.2.1:{PORT}")
@@ -129,7 +129,7 @@ def test_behind_a_proxy_on_loopback_records_travel_over_dask(network, cluster, s
 
 
 @pytest.mark.slow
-def test_behind_a_tls_proxy_on_loopback_records_travel_over_dask(network, start, tmp_path):
+def test_records_travel_over_dask_behind_a_tls_proxy_on_loopback(network, start, tmp_path):
     """As in coffea-casa, whose client is `Client("tls://localhost:8786")`; the proxy passes on what it cannot read."""
     pem = tmp_path / "all.pem"
     request = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
@@ -180,7 +180,7 @@ c.ClusterConfig.worker_cmd = ["{directory}/dask-worker"]
 
 
 @pytest.mark.slow
-def test_behind_dask_gateway_records_travel_over_dask(network, start, tmp_path):
+def test_records_travel_over_dask_behind_dask_gateway(network, start, tmp_path):
     """Its server, proxy, scheduler and workers are in the middle, which answers the client and cannot call it."""
     directory = tmp_path / "clusters"
     directory.mkdir()

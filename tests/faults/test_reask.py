@@ -12,10 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import h5py
 import pytest
 from distributed import Client
-from test_writers import work
 
 import crema
-from clusters import LocalCluster
+from clusters import LocalCluster, work
 from kept_records import PROGRAMS, Tail, recorded, wait_for
 
 pytestmark = pytest.mark.timeout(120)

@@ -66,6 +66,35 @@ def test_a_worker_that_stands_still_is_named_alone(tmp_path):
     leave_nothing(mc)
 
 
+def test_a_worker_that_stands_still_when_the_block_begins_delays_it_by_seconds(tmp_path):
+    with (
+        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        pids = client.run(os.getpid)  # the scheduler has connections to all of them
+        address, pid = sorted(pids.items())[1]
+        others = [other for other in pids if other != address]
+        mc = crema.MetricsCollector(client, output=tmp_path, quiet=True)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            with mc:
+                took_s = time.monotonic() - began
+                client.gather(client.map(workloads.burn, [0.05] * 8, pure=False, workers=others))
+                os.kill(pid, signal.SIGCONT)
+                client.submit(workloads.burn, 0.05, pure=False, workers=[address]).result()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        print(f"{took_s:.1f} s, {mc.verdict}, {mc.reasons}")
+        assert took_s < 20, "5 s for the plugin, 5 s for a second question, a busy machine"
+        assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+        with crema.open(mc.path) as run:
+            computed = run["task_events"].query("action == 'compute'")
+            assert len(computed) == 9 and computed.worker.nunique() == 3, (
+                "it records once it goes on"
+            )
+
+
 def test_a_scheduler_that_stands_still_is_asked_once(tmp_path):
     where, dask = tmp_path / "scheduler.json", [sys.executable, "-m", "distributed.cli."]
     options = ["--scheduler-file", where, "--no-dashboard"]

@@ -14,7 +14,7 @@ from paths import ROOT
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seconds", [10, pytest.param(60, marks=pytest.mark.slow)])
-def test_nothing_is_lost_or_counted_twice(seconds, seed):
+def test_torture_loses_nothing_and_counts_nothing_twice(seconds, seed):
     script = ROOT / "tests" / "torture" / "torture.py"
     torture = subprocess.run(
         [

@@ -164,7 +164,7 @@ def test_the_command_outlives_a_killed_agent(spool, agents, tmp_path):
 # ---------------------------------------------------------------- without an aggregator
 
 
-def test_it_samples_and_spools_and_keeps_trying(spool, agents, write):
+def test_an_agent_without_an_aggregator_samples_and_spools_and_keeps_trying(spool, agents, write):
     writer = write(n=5)
     agent = agents(
         "--spool",
@@ -203,7 +203,7 @@ def test_a_wrapping_agent_leaves_with_the_commands_status_though_records_stay(sp
     assert "count=5 " in agent.must_log("records_stay")
 
 
-def test_nothing_to_deliver_is_no_reason_to_wait(spool, agents):
+def test_an_agent_with_nothing_to_deliver_does_not_wait(spool, agents):
     agent = agents("--spool", spool, "--aggregator", NOBODY)
     agent.must_log("serving")
     began = time.monotonic()
@@ -211,7 +211,7 @@ def test_nothing_to_deliver_is_no_reason_to_wait(spool, agents):
     assert time.monotonic() - began < 15  # not the drain timeout, on a busy machine either
 
 
-def test_asked_twice_it_goes_at_once(spool, agents, write):
+def test_an_agent_that_is_asked_twice_goes_at_once(spool, agents, write):
     write(n=3)
     agent = agents("--spool", spool, "--aggregator", NOBODY, "--drain-timeout", "10m")
     agent.must_log("serving")
@@ -247,7 +247,7 @@ def test_foreign_files_stop_nothing(spool, agents, write):
     assert agent.process.poll() is None
 
 
-def test_above_its_limit_the_spool_gives_up_closed_streams_first(spool, agents, write):
+def test_a_spool_above_its_limit_gives_up_closed_streams_first(spool, agents, write):
     streams = old, *alive = write(), write(), write()  # each below the size of a segment
     for stream in streams:
         for _ in range(120):
@@ -293,7 +293,7 @@ def test_standing_by_it_still_ends_with_its_command(spool, agents):
     )
 
 
-def test_whoever_looks_at_the_lock_does_not_keep_an_agent_out(spool, agents):
+def test_a_look_at_the_lock_does_not_keep_an_agent_out(spool, agents):
     (spool / "agent.lock").touch()
     with (spool / "agent.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -312,7 +312,7 @@ def test_attached_it_ends_with_the_process(spool, agents):
     assert run("--spool", spool, "--pid", process.pid).returncode == 1
 
 
-def test_as_a_daemon_it_is_detached_and_logs_to_the_spool(spool):
+def test_a_daemon_is_detached_and_logs_to_the_spool(spool):
     result = run("--spool", spool, "--aggregator", NOBODY, "--daemon")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     pid = int((spool / "agent.lock").read_text())
@@ -363,7 +363,7 @@ def test_a_daemon_that_cannot_start_says_so(tmp_path):
     assert run("--spool", spool, "--daemon").returncode == 1
 
 
-def test_asked_to_go_it_does_not_wait_for_an_aggregator_that_is_not_there(spool, agents, write):
+def test_an_agent_that_is_asked_to_go_does_not_wait_for_a_missing_aggregator(spool, agents, write):
     """SIGUSR1 is for whoever knows that one comes back."""
     writer = write(n=3)
     writer.close()

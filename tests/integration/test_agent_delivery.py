@@ -82,7 +82,9 @@ def make_keys(tmp_path):
     return make
 
 
-def test_who_leaves_without_an_aggregator_does_not_say_it_was_reached(spool, agents, write):
+def test_an_agent_that_leaves_without_an_aggregator_does_not_say_it_was_reached(
+    spool, agents, write
+):
     write(n=10).close()
     agent = agents("--spool", spool, "--aggregator", "tcp://127.0.0.1:1")
     agent.must_log("aggregator_unreachable")
@@ -91,7 +93,7 @@ def test_who_leaves_without_an_aggregator_does_not_say_it_was_reached(spool, age
     assert "aggregator_reached" not in agent.log.read_text()
 
 
-def test_whoever_comes_first_the_records_arrive_and_leave_the_spool(spool, agents, write, pipeline):
+def test_records_arrive_and_leave_the_spool_whoever_comes_first(spool, agents, write, pipeline):
     services = pipeline()
     write(n=10).close()
     alive = write(n=10)
@@ -136,9 +138,7 @@ def test_the_records_of_a_short_command_are_delivered_before_the_agent_leaves(
     assert not streams(spool)
 
 
-def test_with_keys_it_is_admitted_and_without_the_right_ones_it_is_not(
-    spool, agents, write, pipeline, make_keys
-):
+def test_an_agent_is_admitted_with_the_right_keys_only(spool, agents, write, pipeline, make_keys):
     services = pipeline(make_keys("keys"))
     services.start()
     writer = write(n=10)

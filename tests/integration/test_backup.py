@@ -157,7 +157,7 @@ def test_a_store_of_yesterday_replaces_no_run_file_that_holds_more(facility, tmp
 
 
 @pytest.mark.slow
-def test_what_a_restored_store_has_and_the_file_has_not_lies_beside_it(facility, tmp_path):
+def test_records_that_only_a_restored_store_has_lie_beside_the_file(facility, tmp_path):
     """Neither of the two holds what the other does: both are there."""
     facility.begin(1)
     before = facility.wait_for_records(facility.runs[0])
@@ -208,7 +208,7 @@ def test_a_copy_in_which_a_freed_run_is_half_there_costs_no_file(short_minute, f
     assert content(each.path) == files[each.path.name]
 
 
-def test_of_two_copies_that_live_one_is_fenced(tmp_path):
+def test_one_of_two_copies_that_live_is_fenced(tmp_path):
     """Both would write files and live files of the same names; the copy waits for its turn, or has a place of its own."""
     store, copy, output = tmp_path / "store", tmp_path / "copy", tmp_path / "out"
     first = Service("crema-sink", "--bind", ANY, "--store", store, "--output", output)

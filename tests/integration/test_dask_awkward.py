@@ -85,7 +85,7 @@ def test_the_waterfall_closes(measured):
     assert abs(waterfall["residual"]) < 0.02 * capacity
 
 
-def test_no_sentence_calls_the_analysis_a_loss(measured):
+def test_sentences_do_not_call_the_analysis_a_loss(measured):
     """What looks saw of its tasks is said by cause; of the rest nothing is known."""
     with crema.open(measured.path) as file:
         found = findings(file, shown=99)

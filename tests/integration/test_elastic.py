@@ -80,7 +80,7 @@ def test_each_chunk_counts_once(hurt):
     assert counted.bytes_read_b.sum() == run.result["metrics"]["bytesread"]
 
 
-def test_what_ran_in_vain_is_waste_with_a_worker_and_a_reason(hurt):
+def test_work_in_vain_is_waste_with_a_worker_and_a_reason(hurt):
     run, n_failed = hurt
     with crema.open(run.path) as file:
         chunks = file["chunks"]

@@ -46,7 +46,7 @@ def test_each_has_its_own(container, tmp_path):
         assert again == first
 
 
-def test_what_was_left_is_taken_up_before_an_empty_one(container, tmp_path):
+def test_a_spool_that_was_left_is_taken_up_before_an_empty_one(container, tmp_path):
     with container(), container(), container() as third:
         (third / "sp-0-0").touch()
     with container() as heir, container() as other:

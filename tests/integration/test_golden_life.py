@@ -70,7 +70,7 @@ def life(request, tmp_path):
     made.destroy()
 
 
-def test_there_is_an_archive_of_each_version():
+def test_each_version_has_an_archive():
     assert [path.name for path in ARCHIVES] == ["life-0.2.0.tar.xz"]
     assert sum(path.stat().st_size for path in ARCHIVES) < 200_000
 

@@ -246,7 +246,7 @@ def test_a_processor_that_raises_keeps_its_records(client, nano_files, tmp_path)
         assert "no such jet collection" in f.attrs["exception"]
 
 
-def test_nothing_is_left_behind(measured, client):
+def test_a_measured_run_leaves_no_process_and_no_temporary_file(measured, client):
     run_id = measured.path.name.removesuffix(".h5")
     assert not measured_runs.processes("crema-agent", run_id)
     assert not measured_runs.processes("crema-aggregator", run_id)

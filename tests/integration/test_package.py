@@ -24,7 +24,7 @@ def archive(tmp_path_factory) -> pathlib.Path:
     return next(made.glob("coffea_crema-*.tar.gz"))
 
 
-def test_it_holds_every_source_and_nothing_of_a_developers(archive):
+def test_archive_of_sources_holds_each_and_nothing_of_a_developers(archive):
     with tarfile.open(archive) as tar:
         held = {name.split("/", 1)[1] for name in tar.getnames() if "/" in name}
     sources = {

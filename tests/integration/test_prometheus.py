@@ -179,7 +179,7 @@ def test_the_aggregator_names_the_agents_with_records_that_are_not_durable(pipel
         assert agent.wait(30) == 0
 
 
-def test_only_the_series_are_served(pipeline):
+def test_address_of_the_series_serves_nothing_else(pipeline):
     sink, _ = pipeline
     url = sink.said["metrics"]
     assert url.startswith("http://127.0.0.1:")

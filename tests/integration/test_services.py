@@ -118,7 +118,10 @@ def test_a_program_ends_with_the_process_that_started_it(tmp_path):
 
 
 def test_a_program_outlives_the_thread_that_started_it(tmp_path):
-    """Whoever enters a collector in a thread of its own has a pipeline until the process ends."""
+    """Whoever enters a collector in a thread of its own has a pipeline until the process ends.
+
+    No `Child`: what kills that one with its parent is the end of the thread that started it.
+    """
     sink = [BIN / "crema-sink", "--bind", "tcp://127.0.0.1:*", "--store", tmp_path / "store"]
     command = [*sink, "--end-with", str(os.getpid())]
     started = []
@@ -132,10 +135,11 @@ def test_a_program_outlives_the_thread_that_started_it(tmp_path):
         assert b"ready" in program.stdout.readline()
         with pytest.raises(subprocess.TimeoutExpired):
             program.wait(0.5)
-    finally:
         program.terminate()
         assert program.wait(20) == 0
-        program.stdout.close()
+    finally:
+        program.kill()
+        program.communicate()
 
 
 def test_a_configuration_is_checked_without_running(tmp_path):
@@ -202,13 +206,13 @@ def test_a_directory_that_is_no_store_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("endpoint", ["tcp://*:0", "tcp://0.0.0.0:*", "tcp://192.0.2.1:5701"])
-def test_without_keys_only_this_host_is_served(endpoint, tmp_path):
+def test_services_without_keys_serve_this_host_only(endpoint, tmp_path):
     must_refuse(run("crema-sink", "--bind", endpoint, "--store", tmp_path / "s"), 2, "--keys")
     must_refuse(run("crema-aggregator", "--bind", endpoint), 2, "--keys")
     must_refuse(run("crema-aggregator", "--bind", ANY, "--tap", endpoint), 2, "--keys")
 
 
-def test_without_keys_no_other_user_is_let_in(tmp_path):
+def test_services_without_keys_let_no_other_user_in(tmp_path):
     store = ("--store", tmp_path / "store")
     own = f"ipc://{tmp_path}/socket"
     for insecure, endpoint, starts in (("0", ANY, False), ("1", ANY, True), ("0", own, True)):
@@ -307,9 +311,7 @@ def must_answer(service: Service):
         assert peer.recv(10)[0] == 0xFF
 
 
-def hostile_payloads():
-    chance = random.Random(7)
-    noise = chance.randbytes(4096)
+def hostile_payloads(noise: bytes) -> dict[str, bytes]:
     return {
         "nothing": b"",
         "text": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -330,8 +332,9 @@ def hostile_payloads():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("payload", hostile_payloads().values(), ids=hostile_payloads().keys())
-def test_hostile_bytes_harm_nothing(services, sink, payload):
+@pytest.mark.parametrize("kind", hostile_payloads(b""))
+def test_hostile_bytes_harm_nothing(services, sink, kind, seed):
+    payload = hostile_payloads(random.Random(seed).randbytes(4096))[kind]
     aggregator = services("crema-aggregator", "--bind", ANY, "--sink", sink.endpoint, "--tap", ANY)
     for service in (sink, aggregator):
         for _ in range(3):
@@ -355,7 +358,7 @@ def test_hostile_bytes_harm_nothing(services, sink, payload):
 
 @pytest.mark.parametrize("other", [1, 99])
 def test_another_protocol_version_is_refused_politely(services, sink, other):
-    """A HELLO of version 1 (0.1.0), or of one to come, from a real socket: FENCE, and an agent of ours is served as before."""
+    """A HELLO of an earlier version, or of one to come, from a real socket: FENCE, and an agent of ours is served as before."""
     zmq = pytest.importorskip("zmq")
     from crema.collect import _client
     from crema.hook import _columns
@@ -373,7 +376,6 @@ def test_another_protocol_version_is_refused_politely(services, sink, other):
         peer.send(message)
         assert peer.poll(5000), "no answer to a HELLO of another version"
         answer = peer.recv()
-        assert len(answer) >= 40, "an agent of 0.1.0 takes nothing shorter for a message"
         kind, body = _client.decode(answer)
         assert kind == _columns.MESSAGES["FENCE"]
         fence = _client.MESSAGES["Fence"].FromString(body)

@@ -1,4 +1,4 @@
-"""`crema-sink store`: what a store holds, beside the sink that serves it, and a run's journal taken out of it."""
+"""`crema-sink store`: what a store holds, beside the sink that serves it; and a copy of a run's journal."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_runs_are_listed_beside_the_sink_in_each_phase(serve, tmp_path):
     stop = serve()
     assert told(store) == []
     assert run("crema-sink", "store", store).stdout == f"{store}: no run\n"
-    with record(out) as mc:
+    with record(out, run_label="apple\ncrumble") as mc:
         crema.record_metric("crumbs", 1)
         wait_for(lambda: only(store, mc._run_id)["streams"] >= 2, what="streams in the journal")
         found = only(store, mc._run_id)
@@ -89,12 +89,14 @@ def test_runs_are_listed_beside_the_sink_in_each_phase(serve, tmp_path):
     sealed = only(store, mc._run_id)
     with h5py.File(mc.path) as file:
         assert sealed["t_start_ns"] == file.attrs["t_run_start_ns"]
+        assert (sealed["user"], sealed["label"]) == (file.attrs["user"], file.attrs["run_label"])
         assert sealed["revision"] == file.attrs["revision"]
         streams = len(file["summary/completeness"])
     assert (sealed["verdict"], sealed["path"]) == ("COMPLETE", str(mc.path))
     assert sealed["streams"] == streams
     line = run("crema-sink", "store", store).stdout.splitlines()[1].split()
-    assert line[:2] == [str(mc._run_id), "sealed"] and line[5:] == ["COMPLETE", str(mc.path)]
+    assert line[:2] == [str(mc._run_id), "sealed"] and line[7:] == ["COMPLETE", str(mc.path)]
+    assert line[2:4] == [sealed["user"], r"apple\u000acrumble"]
 
     shutil.rmtree(out)  # a run that has ended cannot be sealed
     out.write_text("in the way")
@@ -123,8 +125,6 @@ def test_a_freed_run_and_one_that_is_set_aside_are_named(serve, tmp_path):
     wait_for(lambda: only(store, mc._run_id)["phase"] == "freed", 60, "freeing")
     freed = only(store, mc._run_id)
     assert (freed["bytes"], freed["streams"], freed["path"]) == (0, 0, "")
-    assert f"no journal of run {mc._run_id}" in refused(store, "export", mc._run_id, tmp_path / "e")
-    assert not (tmp_path / "e").exists()
 
 
 def test_a_look_changes_nothing_and_needs_no_lock(serve, tmp_path):
@@ -142,87 +142,41 @@ def test_a_look_changes_nothing_and_needs_no_lock(serve, tmp_path):
     (found,) = told(store)
     assert found["phase"] == "sealed"
     assert state_of(tmp_path) == before
-    told(store, "export", found["run_id"], tmp_path / "copy")
-    shutil.rmtree(tmp_path / "copy")
-    assert {p: s for p, s in state_of(tmp_path).items() if p != tmp_path} == {
-        p: s for p, s in before.items() if p != tmp_path
-    }
 
 
-def test_an_exported_journal_makes_the_same_file(serve, tmp_path):
-    store, copy = tmp_path / "store", tmp_path / "copy"
-    stop = serve()
+def test_a_copy_of_a_journal_makes_the_same_file(serve, tmp_path):
+    store, copy, again = tmp_path / "store", tmp_path / "copy", tmp_path / "again.h5"
+    serve()
     with record(tmp_path / "out") as mc:
         crema.record_metric("crumbs", 1)
         wait_for(lambda: only(store, mc._run_id)["streams"] >= 2, what="streams in the journal")
-        path = told(store, "export", mc._run_id, tmp_path / "early")["path"]
-        assert path == str(tmp_path / "early" / str(mc._run_id))
-        early = tmp_path / "early.h5"
-        assert run("crema-sink", "rebuild", path, "--output", early).returncode == 0
-        assert run("crema-sink", "check", early).returncode == 0
-        with h5py.File(early) as file:
-            assert file.attrs["run_id"] == str(mc._run_id)
-            assert file.attrs["verdict"] == "PARTIAL"  # nobody has judged it
+        early, file = tmp_path / "early", tmp_path / "early.h5"
+        shutil.copytree(store / str(mc._run_id), early)
+        assert run("crema-sink", "rebuild", early, "--output", file).returncode == 0
+        assert run("crema-sink", "check", file).returncode == 0
+        with h5py.File(file) as opened:
+            assert opened.attrs["run_id"] == str(mc._run_id)
+            assert opened.attrs["verdict"] == "PARTIAL"  # nobody has judged it
     wait_for(lambda: only(store, mc._run_id)["phase"] == "sealed", what="the SEALED frame")
 
     def is_as_sealed() -> bool:
         shutil.rmtree(copy, ignore_errors=True)
-        (tmp_path / "again.h5").unlink(missing_ok=True)
-        done = run("crema-sink", "store", store, "export", mc._run_id, copy)
-        assert done.stdout == f"{copy / str(mc._run_id)}\n"
-        rebuilt = run(
-            "crema-sink",
-            "rebuild",
-            done.stdout.strip(),
-            "--output",
-            tmp_path / "again.h5",
-            "--json",
-        )
+        again.unlink(missing_ok=True)
+        shutil.copytree(store / str(mc._run_id), copy)
+        rebuilt = run("crema-sink", "rebuild", copy, "--output", again, "--json")
         with h5py.File(only(store, mc._run_id)["path"]) as file:
             return json.loads(rebuilt.stdout)["sha256"] == file.attrs["sha256_payload"]
 
     # Records that come after the verdict are in the journal first, and in the file from its next revision on.
     wait_for(is_as_sealed, 60, what="a file of all that is in the journal")
-    assert only(copy, mc._run_id) == only(store, mc._run_id)
-    assert "already exists" in refused(store, "export", mc._run_id, copy)
-    stop()
-    with Served(copy, tmp_path):  # a sink takes it for its own
-        assert only(copy, mc._run_id)["phase"] == "sealed"
-        shutil.rmtree(copy / str(mc._run_id))
-        assert "is in use by a crema-sink" in refused(store, "export", mc._run_id, copy)
 
 
-class Served:
-    """A sink that serves a store."""
-
-    def __init__(self, store, tmp_path):
-        self.arguments = "--bind", ANY, "--store", store, "--output", tmp_path
-
-    def __enter__(self):
-        self.sink = Service("crema-sink", *self.arguments)
-
-    def __exit__(self, *error):
-        self.sink.stop()
-
-
-def test_what_cannot_be_done_is_said(serve, tmp_path):
-    store, nobodys = tmp_path / "store", uuid.uuid4()
-    stop = serve()
-    with record(tmp_path / "out") as mc:
-        crema.record_metric("crumbs", 1)
-    stop()
+def test_commands_that_cannot_be_done_say_why(tmp_path):
     assert "is not there" in refused(tmp_path / "none")
+    (tmp_path / "out").mkdir()
     assert 'has no file "store"; give the directory of its --store' in refused(tmp_path / "out")
-    assert "is not a store" in refused(tmp_path / "out", "export", nobodys, tmp_path / "e")
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "store").write_text("what is this")
     assert 'its file "store" holds something else' in refused(tmp_path / "odd")
-    assert f"no journal of run {nobodys}" in refused(store, "export", nobodys, tmp_path / "e")
-    assert "is not the id of a run" in refused(store, "export", "run-1", tmp_path / "e", status=2)
-    assert "store wants STORE" in refused(store, "import", nobodys, tmp_path / "e", status=2)
+    assert "store wants STORE" in refused(tmp_path / "odd", "export", uuid.uuid4(), status=2)
     assert "store wants STORE" in refused(status=2)
-    assert "holds something else" in refused(store, "export", mc._run_id, tmp_path / "out")
-    with Served(tmp_path / "another", tmp_path):
-        pass
-    assert "is another store" in refused(store, "export", mc._run_id, tmp_path / "another")
-    assert not list(tmp_path.glob("*/.*.part"))

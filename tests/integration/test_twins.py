@@ -124,7 +124,9 @@ def test_an_older_store_gets_again_what_the_spool_still_holds(pipelines, tmp_pat
 
 
 @pytest.mark.parametrize("other", ["older", "new"])
-def test_what_a_store_lost_and_no_spool_holds_is_counted_to_the_record(pipelines, tmp_path, other):
+def test_records_that_a_store_lost_and_no_spool_holds_are_counted_exactly(
+    pipelines, tmp_path, other
+):
     health = tmp_path / "health"  # there while an aggregator has the agent
     pipeline = pipelines(agent_options=("--health-file", health))
     pipeline.start_writer(pipeline.spools[0], 100_000)

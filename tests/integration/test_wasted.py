@@ -20,6 +20,7 @@ import workloads
 from clusters import LocalCluster
 from crema._demo_data import make_fileset
 from crema._demo_processor import Schema
+from losses import nothing_lost_or_twice
 from waiting import wait_for
 
 pytestmark = [pytest.mark.timing, pytest.mark.timeout(300)]  # seconds that were wasted
@@ -147,8 +148,9 @@ def must_be(
 
 
 def must_have_counted_each_chunk_once(mc, result):
-    assert measured_runs.chunk_identities(mc.path) == measured_runs.processed_identities(result)
-    assert len(measured_runs.counted_chunks(mc.path)) == CHUNKS
+    with nothing_lost_or_twice():
+        assert measured_runs.chunk_identities(mc.path) == measured_runs.processed_identities(result)
+        assert len(measured_runs.counted_chunks(mc.path)) == CHUNKS
     with crema.open(mc.path) as file:
         waterfall = file["summary/waterfall"].set_index("category").thread_seconds
         waste = file["summary/wasted"]

@@ -23,21 +23,12 @@ from distributed import Client
 
 import crema
 from children import Child
-from clusters import LocalCluster
+from clusters import LocalCluster, work
 from crema.hook import _spool, chunks
 from kept_records import PROGRAMS, wait_for
 
 pytestmark = pytest.mark.timeout(200)
 AGENT_OPTIONS = ("--heartbeat-interval", "200ms", "--poll-interval", "20ms")
-
-
-def doze(seconds: float) -> float:
-    time.sleep(seconds)
-    return seconds
-
-
-def work(client: Client, tasks: int = 40) -> None:
-    client.gather(client.map(doze, [0.002 + 1e-6 * i for i in range(tasks)]))
 
 
 class Scene:
@@ -94,7 +85,7 @@ def scheduler_stream(scene: Scene, *others: str) -> str:
     return stream
 
 
-def test_what_its_agent_cannot_see_is_named_and_the_same_when_made_again(
+def test_streams_that_an_agent_cannot_see_are_named_and_the_same_when_made_again(
     short_minute, scene, client
 ):
     """The scheduler's segment and one worker's: nothing but the list of writers knows of them."""
@@ -119,7 +110,7 @@ def test_what_its_agent_cannot_see_is_named_and_the_same_when_made_again(
         assert sealed.attrs["verdict_reasons"] == rebuilt.attrs["verdict_reasons"]
 
 
-def test_what_becomes_readable_before_the_window_closes_is_complete(scene, client):
+def test_streams_that_become_readable_before_the_window_closes_are_complete(scene, client):
     with crema.MetricsCollector(client, quiet=True) as mc:
         first, second = client.nthreads()
         streams = [scene.stream_of(client, address) for address in (first, second)]
@@ -220,9 +211,7 @@ def bare_scheduler(request, tmp_path):
         process.wait(30)
 
 
-def test_who_recorded_is_known_where_the_scheduler_has_no_crema(
-    short_minute, scene, bare_scheduler
-):
+def test_writers_are_known_where_the_scheduler_has_no_crema(short_minute, scene, bare_scheduler):
     """By its own log of events, as far as that reaches."""
     client, start_worker, events = bare_scheduler
     with crema.MetricsCollector(client, quiet=True) as mc:
@@ -303,7 +292,9 @@ def _record_on_a_full_disk(hook: chunks.ChunkHook) -> int:
     return writer.dropped
 
 
-def test_what_a_process_could_not_keep_is_counted_though_its_end_could_not_be_written(tmp_path):
+def test_records_that_a_process_could_not_keep_are_counted_though_its_end_could_not_be_written(
+    tmp_path,
+):
     with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
         hook = mc.checkpointer
         context = multiprocessing.get_context("spawn")
@@ -323,7 +314,7 @@ def _registered(mc) -> list[dict]:
     return _writers.parts(b"", found)[0]["writers"]
 
 
-def test_without_a_register_a_process_records_nothing(tmp_path, monkeypatch):
+def test_a_process_without_a_register_records_nothing(tmp_path, monkeypatch):
     """What nobody could miss must not be there to be lost."""
     from crema.hook import _recorder
     from crema.hook._config import HookConfig

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import pathlib
 import shutil
 import subprocess
@@ -24,13 +25,15 @@ def unpacked(name: str, *packages: str) -> pathlib.Path:
     for package in packages:
         cache = ROOT / ".cache" / package
         path = cache / "usr" / "bin" / name
-        if not path.exists():
-            cache.mkdir(parents=True, exist_ok=True)
-            command = ["apt-get", "download", "-q", package]
-            if subprocess.run(command, cwd=cache, timeout=60, check=False).returncode:
-                continue
-            archive = max(cache.glob("*.deb"), key=lambda path: path.stat().st_mtime)
-            subprocess.run(["dpkg", "-x", archive, cache], check=True)
+        cache.mkdir(parents=True, exist_ok=True)
+        with (cache / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # other processes of pytest want it, too
+            if not path.exists():
+                command = ["apt-get", "download", "-q", package]
+                if subprocess.run(command, cwd=cache, timeout=60, check=False).returncode:
+                    continue
+                archive = max(cache.glob("*.deb"), key=lambda path: path.stat().st_mtime)
+                subprocess.run(["dpkg", "-x", archive, cache], check=True)
         if path.exists():
             return path
     pytest.skip(f"{missing.APT}: {' or '.join(packages)}")

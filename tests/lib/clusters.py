@@ -10,6 +10,7 @@ import functools
 import multiprocessing
 import multiprocessing.forkserver
 import os
+import time
 
 import dask
 import distributed
@@ -54,3 +55,13 @@ class ProcessPool(concurrent.futures.ProcessPoolExecutor):
     def __init__(self, max_workers: int):
         _start_server()
         super().__init__(max_workers, mp_context=multiprocessing.get_context("forkserver"))
+
+
+def doze(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def work(client: distributed.Client, tasks: int = 40) -> None:
+    """Short tasks, each with an argument of its own."""
+    client.gather(client.map(doze, [0.002 + 1e-6 * i for i in range(tasks)]))

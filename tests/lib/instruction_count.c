@@ -31,7 +31,7 @@ must_count_steps(void (*act)(void))
         s_act_between_stops(act);
     assert_int_equal(waitpid(child, &status, 0), child);
     if (WIFEXITED(status))
-        return 0;
+        not_tested_here(MISSING_TRACING);
     do {
         assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
         assert_int_equal(waitpid(child, &status, 0), child);

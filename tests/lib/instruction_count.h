@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* How many instructions `act` takes, counted in a copy of this process, so that nothing of it
- * happens here. 0: processes cannot be traced here. */
+ * happens here. Skips the test where processes cannot be traced. */
 uint64_t must_count_steps(void (*act)(void));
 
 #endif

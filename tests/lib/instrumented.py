@@ -15,6 +15,7 @@ from coffea import processor
 from distributed.metrics import context_meter
 
 import crema
+from children import Fork
 
 
 def spin(seconds: float) -> None:
@@ -136,11 +137,7 @@ class Threads(processor.ProcessorABC):
             thread.join()
             subprocess.run([sys.executable, "-c", PROGRAM], check=True)
             if self.bare_fork:
-                child = os.fork()
-                if child == 0:
-                    in_section("of a fork")
-                    os._exit(0)
-                assert os.waitpid(child, 0)[1] == 0
+                assert Fork(lambda: in_section("of a fork")).wait() == 0
             else:
                 fork = multiprocessing.get_context("fork")
                 child = fork.Process(target=in_section, args=("of a fork",))

@@ -217,7 +217,7 @@ s_put_frame(fixture_stream_t *stream, const uint8_t *frame, size_t bytes, uint64
                               .frames_bytes = bytes,
                               .t_recv_ns = self->t_recv_ns++};
     crema_err_t err = sink_journal_put(self->journal, &put);
-    if (err == CREMA_ELIMIT) {
+    if (err == CREMA_EAGAIN) {
         s_must(journal_sync(self->journal), "sync");
         err = sink_journal_put(self->journal, &put);
     }

@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 import run_lives
+from losses import LossError
 from paths import BIN as PROGRAMS
 from pipeline import Books, Pipeline, Supervised, failpoints
 from waiting import wait_for
@@ -16,7 +17,6 @@ from waiting import wait_for
 __all__ = [
     "LONG",
     "PROGRAMS",
-    "LossError",
     "Pipeline",
     "Supervised",
     "Tail",
@@ -28,10 +28,6 @@ __all__ = [
 ]
 
 LONG = [pytest.mark.long, pytest.mark.timeout(1500)]
-
-
-class LossError(AssertionError):
-    """Records are not there, or twice, or not as they were written: no matter how often it happens."""
 
 
 def must_have_kept_everything(pipeline: Pipeline, drain_s: float = 60) -> Books:

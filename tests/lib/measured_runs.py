@@ -17,6 +17,9 @@ from distributed import span
 import crema
 from waiting import wait_for
 
+NOT_OURS = {"startup", "drained"}  # of a run of some seconds they may be most
+CROWDED = 0.02  # of the threads' time waits for a core: the machine has other work than the test's, or its host has
+
 
 @dataclasses.dataclass
 class Measured:
@@ -183,6 +186,12 @@ def must_have_counted(run: Measured) -> None:
 
 def workflow(path) -> dict:
     return table(path, "summary/workflow").set_index("name").value.to_dict()
+
+
+def waited_for_cores(path: pathlib.Path) -> float:
+    """Share of the threads' time after the start that went into waiting for a core."""
+    seconds = table(path, "summary/bottlenecks").set_index("name").thread_seconds
+    return seconds.cores / (seconds.sum() - seconds.startup - seconds.drained)
 
 
 def processes(program: str, marker: str) -> list[int]:

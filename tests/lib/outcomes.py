@@ -12,7 +12,7 @@ import missing
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
-    """A test marked `timing` that fails is tried once more, unless records were lost; one that passes then is flaky."""
+    """A test marked `timing` that fails is tried once more, unless records were lost or came twice (losses.py); one that passes then is flaky."""
     if item.get_closest_marker("timing") is None:
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)

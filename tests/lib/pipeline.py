@@ -231,6 +231,11 @@ class Pipeline:
                 process.kill()
                 process.wait()
 
+    def print_logs(self):
+        """The last lines of each program's log."""
+        for log in sorted(self.log.iterdir()):
+            print(f"== {log.name}", log.read_text(errors="replace")[-3000:], sep="\n")
+
     def journal(self) -> pathlib.Path:
         return self.store / str(uuid.UUID(self.run_id))
 

@@ -124,5 +124,6 @@ class Case:
     fileset: Callable = on_disk
     beside: Callable = undisturbed  # context manager around the run; what it yields is measured too
     execute: Callable = with_dask
+    steady: bool = False  # also beside other tests, and so in the default tier
     long: bool = False  # not among those that are run each time
     wrong: str = ""  # what was said in place of the truth; that test is expected to fail

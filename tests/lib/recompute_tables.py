@@ -435,6 +435,8 @@ def models(run: Run) -> dict[int, object]:
         of = of.assign(a=a, b=b, expected_s=a + b * of.n_events)
         if math.isnan(b):
             of["expected_s"] = np.median(of.took_s)
+            apart = of[of.open_s.notna() & of.wall_s.notna() & (of.n_events > 0)]
+            of["a"], of["b"] = apart.open_s.median(), (apart.wall_s / apart.n_events).median()
         of = of[of.expected_s > 0]
         x = np.log(of.took_s / of.expected_s)
         off = (x - x.median()).abs()

@@ -7,6 +7,7 @@ empty, and the journals hold what the ledgers say.
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import shutil
 import signal
@@ -102,6 +103,9 @@ class Life(Pipeline):
             ),
         )
         self.side = self.make("side")
+        self.peer = zmq.Context.instance().socket(zmq.DEALER)  # says what no aggregator says
+        self.peer.linger = 0
+        self.peer.connect(self.sink_endpoint)
         self.runs: list[Run] = []
         self.ended = 0  # of the runs, from the first
         self.follow_up = ""  # where the next program that comes back is to die again
@@ -109,6 +113,7 @@ class Life(Pipeline):
     def destroy(self):
         for run in self.runs:
             run.client.close()
+        self.peer.close()
         super().destroy()
 
     # ---------------------------------------------------------------- looking after
@@ -250,9 +255,6 @@ class Life(Pipeline):
 
     def put_what_does_not_continue(self):
         """As an aggregator would that believes more to be in the journal than is."""
-        peer = zmq.Context.instance().socket(zmq.DEALER)
-        peer.linger = 200
-        peer.connect(self.sink_endpoint)
         frame = FRAME_HEADER.pack(_columns.FRAME_MAGIC, 0, 100, 0, _records.END, 0, 0)
         crc = struct.pack("<I", zlib.crc32(frame[:-4]))
         body = _records.MESSAGES["Put"](
@@ -263,8 +265,10 @@ class Life(Pipeline):
             frames=frame[:-4] + crc,
             agent_id=uuid.uuid4().bytes,
         )
-        peer.send(_client.encode(_columns.MESSAGES["PUT"], body.SerializeToString()))
-        peer.close()
+        with contextlib.suppress(zmq.Again):  # it is not connected: the next one will be sent
+            self.peer.send(
+                _client.encode(_columns.MESSAGES["PUT"], body.SerializeToString()), zmq.DONTWAIT
+            )
 
     def reach(self, name: str, occurrence: int):
         """Arm the point and let runs pass until somebody died there; then everybody is as before."""
@@ -368,7 +372,9 @@ def die_at(programs: pathlib.Path, work: pathlib.Path, points: list[tuple[str, i
         life.must_have_kept_everything()
     finally:
         life.destroy()
-    shutil.rmtree(work)
+    shutil.rmtree(
+        work, ignore_errors=True
+    )  # a child of a sink that was killed may still write there
     return len(life.runs)
 
 

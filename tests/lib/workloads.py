@@ -151,6 +151,20 @@ class Broken(JetCounter):
         raise ValueError("no such jet collection")
 
 
+class FailsInAFile(JetCounter):
+    """Raises behind the first chunk of the files whose names end so; otherwise it counts."""
+
+    message = "no jet above <b>20 GeV</b>, see https://host/x?token=S3CRET-exception"
+
+    def __init__(self, *ends: str) -> None:
+        self.ends = ends
+
+    def process(self, events):
+        if events.metadata["filename"].endswith(self.ends) and events.metadata["entrystart"] > 0:
+            raise ValueError(self.message)
+        return {"events": len(events)}
+
+
 class Measured(processor.ProcessorABC):
     """Does one thing for `wall_s` in each chunk, and for `long_s` in the one at entry 0; the columns do not matter."""
 

@@ -42,10 +42,15 @@ MEMORY_B = 4 << 30
 SEEDS = 400  # histories of the simulator
 DURABLE = re.compile(r"sink_(store|journal|segment|tombs|commit|put|fs)\w*")
 SANITIZE = "-O1 -w -fsanitize=address,undefined -fno-sanitize-recover=all"
-SLOW = r"^(sim|test_power_store|test_nth_store|test_sink_(seal|check)|installed_package|layers.*)$"
+SLOW = r"^(sim|test_power_store(_others)?|test_nth_store|test_sink_(seal|check)|installed_package|layers.*)$"
 # A module whose test has another name.
 TESTED_BY = (
     ("agg_core_", "test_agg_core"),
+    ("agg_access", "test_agg_core_budget"),
+    ("agg_members", "test_agg_run"),
+    ("agg_messages", "test_agg_core"),
+    ("agg_next", "test_agg_core"),
+    ("agg_verdict", "test_agg_core_verdict"),
     ("crema_session_", "test_crema_session"),
     ("crema_metrics_", "test_crema_metrics"),
     ("sink_store_", "test_sink_store"),

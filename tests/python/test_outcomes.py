@@ -13,7 +13,7 @@ TESTS = """
 import pathlib
 import pytest
 import missing
-from kept_records import LossError
+from losses import nothing_lost_or_twice
 
 def fail_once(name, error=AssertionError):
     mark = pathlib.Path(name)
@@ -31,7 +31,8 @@ def test_always_late():
 
 @pytest.mark.timing
 def test_record_was_lost():
-    fail_once("lost", LossError)
+    with nothing_lost_or_twice():
+        fail_once("lost")
 
 def test_race():
     fail_once("race")
@@ -43,7 +44,7 @@ def test_partition(n):
 
 
 @pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["in one process", "in several"])
-def test_only_timing_tests_are_tried_again_and_the_end_names_them(tmp_path, options):
+def test_timing_tests_alone_are_tried_again_and_the_end_names_them(tmp_path, options):
     (tmp_path / "conftest.py").write_text("from outcomes import *\n")
     (tmp_path / "test_some.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-c", ROOT / ".pytest.ini", "--rootdir", tmp_path]

@@ -12,6 +12,7 @@ import tomllib
 import pytest
 from packaging.requirements import Requirement
 
+import missing
 from crema.collect._installed import TESTED
 from paths import ROOT
 
@@ -38,6 +39,8 @@ def test_each_lower_bound_is_what_the_oldest_environment_has():
 
 @pytest.mark.parametrize("package", ["dask", "distributed", "coffea", "protobuf", "h5py"])
 def test_this_environment_is_what_its_lock_says(package):
+    if not pathlib.Path(sys.prefix, "installed.lock").exists():
+        pytest.skip(missing.LOCKED_VERSIONS)
     oldest = pathlib.Path(sys.prefix).name == ".venv-oldest"
     lock = "requirements-oldest.lock" if oldest else "requirements-dev.lock"
     assert importlib.metadata.version(package) == pinned(lock)[package]
@@ -46,3 +49,11 @@ def test_this_environment_is_what_its_lock_says(package):
 def test_the_doctor_knows_the_versions_that_are_tested():
     oldest, newest = pinned("requirements-oldest.lock"), pinned("requirements-dev.lock")
     assert {name: (oldest[name], newest[name]) for name in TESTED} == TESTED
+
+
+def test_the_demo_has_a_part_of_what_the_tests_have():
+    demo, tests = (
+        {line for line in (PYTHON / lock).read_text().splitlines() if "==" in line}
+        for lock in ("requirements-demo.lock", "requirements-dev.lock")
+    )
+    assert demo < tests

@@ -15,18 +15,24 @@ import uproot
 from distributed import Client, LocalCluster
 
 import crema.read.report
-from measured_runs import enum_labels, measure, table, workflow
+from measured_runs import (
+    CROWDED,
+    NOT_OURS,
+    enum_labels,
+    measure,
+    table,
+    waited_for_cores,
+    workflow,
+)
 from workloads import Computes, DoesNothing, HoldsTheGil, ReadsSlowly
 
 pytestmark = pytest.mark.timing
 
 CHUNKS, EVENTS = 10, 10
 CROWD = 5  # threads that want the GIL: of two, each computes as long as it waits, and nothing comes first
-NOT_OURS = {"startup", "drained"}  # of a run of some seconds they may be most
 LOOKS_S = (
     0.05  # between two looks at the GIL: a run of some seconds is too short for one per second
 )
-CROWDED = 0.02  # of the threads' time waits for a core: the machine has other work than the test's, or its host has
 
 
 class _SlowServer(socketserver.BaseRequestHandler):
@@ -122,14 +128,8 @@ def run(client, fileset, server, nano_files, tmp_path_factory):
     return make
 
 
-def waited_for_cores(path) -> float:
-    """Share of the threads' time after the start that went into waiting for a core."""
-    seconds = table(path, "summary/bottlenecks").set_index("name").thread_seconds
-    return seconds.cores / (seconds.sum() - seconds.startup - seconds.drained)
-
-
 @pytest.mark.parametrize("kind", ["compute", "service", "gil", "tail", "chunk_overhead"])
-def test_what_holds_a_run_back_comes_first(run, kind):
+def test_cause_that_holds_a_run_back_comes_first(run, kind):
     path = run(kind)
     ranking = table(path, "summary/bottlenecks").sort_values("rank")
     print(ranking[["name", "fraction", "status", "evidence"]].head(5).to_string())

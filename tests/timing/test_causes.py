@@ -15,6 +15,7 @@ from distributed import Client, LocalCluster
 
 import crema
 import hook_support as support
+from children import Child
 from crema.hook import _kernel
 from crema.read.html.sentences import findings
 from measured_runs import table
@@ -48,9 +49,9 @@ def service():
         "s = socket.create_server(('127.0.0.2', 0)); print(s.getsockname()[1], flush=True)\n"
         "while True: threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
-        yield "127.0.0.2", int(child.stdout.readline())
-        child.kill()
+    server = Child([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    yield "127.0.0.2", int(server.stdout.readline())
+    server.end()
 
 
 @contextlib.contextmanager
@@ -93,7 +94,7 @@ def rows_of(path):
         (Locked, 1, 4, True, "lock"),
     ],
 )
-def test_what_is_waited_for_comes_first_with_its_line(
+def test_cause_of_the_wait_comes_first_with_its_line(
     kind, workers, threads, processes, cause, service, tmp_path
 ):
     instance = kind(service) if kind is Asks else kind()

@@ -34,7 +34,7 @@ def test_programs_with_nothing_to_do_seldom_wake(pipelines):
     assert all(found[name] <= WAKES_PER_S[name] for name in found), found
 
 
-def test_what_is_written_after_a_quiet_time_is_delivered_at_once(pipelines):
+def test_records_written_after_a_quiet_time_are_delivered_at_once(pipelines):
     pipeline = pipelines(agent_options=("--sample-interval", "1h", "--heartbeat-interval", "10s"))
     time.sleep(2)
     words = [pipeline.bin("chain_writer_main"), pipeline.spools[0], uuid.uuid4().hex]

@@ -61,7 +61,7 @@ def started_anew(sink: Sink) -> float:
 
 
 @pytest.mark.timing
-def test_neither_replay_nor_second_reading_of_a_large_run_delays_a_small_one(sinks):
+def test_a_large_run_delays_no_small_one_by_replay_or_second_reading(sinks):
     alone, beside = sinks
     large = uuid.uuid4().bytes
     beside.bring_large_run(large)

@@ -11,11 +11,10 @@ import pytest
 import uproot
 from distributed import Client, LocalCluster, worker_client
 from distributed.diagnostics.plugin import SchedulerPlugin
-from test_bottlenecks import CROWDED, NOT_OURS, waited_for_cores
 
 import crema
 import workloads
-from measured_runs import measure, table
+from measured_runs import CROWDED, NOT_OURS, measure, table, waited_for_cores
 
 pytestmark = pytest.mark.timing
 

@@ -23,10 +23,7 @@ from crema.read.html.sentences import findings
 GROWTH = "memory_growth"  # costs no seconds until memory is full: it is said whatever comes first
 ACCUSED = 0.05  # of the thread-seconds, from which on the innocent are accused
 
-pytestmark = [
-    pytest.mark.timing,
-    pytest.mark.skipif(bool(_kernel.why_not()), reason=_kernel.why_not()),
-]
+pytestmark = pytest.mark.skipif(bool(_kernel.why_not()), reason=_kernel.why_not())
 
 
 MODULES = (
@@ -36,6 +33,8 @@ MODULES = (
 
 
 def _marks(case):
+    if not case.steady:
+        yield pytest.mark.timing
     if case.long:
         yield pytest.mark.long
     if case.wrong:

@@ -67,7 +67,8 @@ ROOMS = {
     "sink/file": ("sink/summary", "sink/analysis", "sink/metrics", "sink/rows", "sink/store"),
     "sink/serve": ("sink/store",),
     "sink/command": ("sink/file", "sink/serve", "sink/store"),
-    "aggregator/core": (),
+    "aggregator/base": (),
+    "aggregator/core": ("aggregator/base",),
     "agent/spool": (),
     "agent/session": ("agent/spool",),
 }

@@ -66,17 +66,17 @@ def check(files):
 
 
 class LayersTest(unittest.TestCase):
-    def test_accepts_a_tree_that_keeps_the_rules(self):
+    def test_a_tree_that_keeps_the_rules_is_accepted(self):
         self.assertEqual(check(GOOD), (0, "layers: 14 files, 1 pure modules, 0 broken\n"))
 
-    def test_finds_each_broken_rule(self):
+    def test_each_broken_rule_is_found(self):
         for rule, name, text in BROKEN:
             with self.subTest(rule=rule, name=name, text=text):
                 status, output = check({**GOOD, name: text})
                 self.assertEqual(status, 1)
                 self.assertRegex(output, rf"(?m)^layers: {rule}: .*{name}")
 
-    def test_refuses_a_tree_without_sources(self):
+    def test_a_tree_without_sources_is_refused(self):
         status, _ = check({})
         self.assertEqual(status, 2)
 

@@ -8,6 +8,7 @@ import importlib.metadata
 import inspect
 import json
 import os
+import pathlib
 import platform
 import shlex
 import socket
@@ -161,14 +162,26 @@ def _user() -> str:
         return str(os.getuid())
 
 
-class GitCommit:
-    """``git describe`` of the working directory: on a network file system it takes seconds, so it runs beside the analysis."""
+def _source_directory(processor: Any) -> pathlib.Path | None:
+    """Where the file is that defines a processor; None if it is in none, as in a notebook."""
+    is_function = inspect.isroutine(processor) or isinstance(processor, type)
+    try:
+        path = inspect.getsourcefile(processor if is_function else type(processor))
+    except (TypeError, OSError):
+        path = None
+    file = pathlib.Path(path or "")
+    return file.resolve().parent if file.is_file() else None
 
-    def __init__(self) -> None:
+
+class GitCommit:
+    """``git describe`` of the processor's directory, or else the working directory: on a network file system it takes seconds, so it runs beside the analysis."""
+
+    def __init__(self, processor: Any = None) -> None:
         command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--match="]
         try:
             self._process: subprocess.Popen | None = subprocess.Popen(
                 command,
+                cwd=_source_directory(processor),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

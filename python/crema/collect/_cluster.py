@@ -11,7 +11,7 @@ from .. import __version__
 from ..hook import _columns, _writers
 from ..hook._records import KIND_SCHEDULER
 from . import _marking
-from ._patience import ClusterError, NoAnswerError, Patience, bounded
+from ._patience import CALL_S, ClusterError, NoAnswerError, Patience, bounded
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -22,6 +22,7 @@ SCHEDULER = "scheduler"
 NO_PLUGINS = "it accepts no plugins"
 
 
+_LOOK_S = 5.0  # for workers of which the scheduler had no answer
 _NO_CREMA = "no crema"
 # Another version of crema can record too if it uses this version's protocol.
 _OTHER_PROTOCOL = f"whose protocol is not that of {__version__} here"
@@ -91,12 +92,15 @@ def installed(client: Client, workers_too: bool = True) -> dict[str, Installed]:
     return found
 
 
-def _ask_workers(client: Client, workers: list[str] | None, run_id: str = "") -> dict[str, Any]:
+def _ask_workers(
+    client: Client, workers: list[str] | None, run_id: str = "", limit_s: float = CALL_S
+) -> dict[str, Any]:
     """Answers to the probe by name; without workers that left meanwhile."""
     probe = _make_probe(run_id)
     answers = bounded(
         lambda: client.run(probe, workers=workers, on_error="return"),
         "looking for crema on the workers",
+        limit_s,
     )
     return {n: found for n, found in sorted(answers.items()) if not isinstance(found, OSError)}
 
@@ -237,7 +241,13 @@ def recording(
 ) -> tuple[list[_writers.Writer], dict[str, str]]:
     """Those of these workers, or of all, that have opened their streams, and name to reason of those that have not; see their logs."""
     known, silent = [], {}
-    for name, answer in _ask_workers(client, workers, run_id).items():
+    try:
+        answers = _ask_workers(client, workers, run_id, CALL_S if workers is None else _LOOK_S)
+    except NoAnswerError:
+        if workers is None:
+            raise
+        return [], dict.fromkeys(workers, "no answer yet: it records once it goes on")
+    for name, answer in answers.items():
         if lack := _of_answer(answer).lack:
             silent[name] = lack
         elif state := answer["state"]:

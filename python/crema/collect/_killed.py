@@ -17,11 +17,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from ..hook._agent import lock_is_held, signal_holder
+from ..hook._agent import lock_is_held
 from ..hook._programs import program
-from ._service import LocalService, remove_spool, workers_spool
+from ._service import LocalService, happens, remove_spool, signal_agent, workers_spool
 
 PROGRAMS_END_S = 60.0  # longer than an agent delivers at its end
 REBUILD_S = 600.0
@@ -55,25 +55,11 @@ def _wait_for_programs(service: LocalService, spools: list[pathlib.Path]) -> Non
     """Wait for the run's own programs; end the agents of workers, which no longer have anybody to deliver to."""
     deadline = time.monotonic() + PROGRAMS_END_S
     for spool in spools[1:]:
-        if _happens(lambda at=spool: not _is_written(at), deadline):
-            _signal_agent(spool, signal.SIGTERM, deadline)
+        if happens(lambda at=spool: not _is_written(at), deadline):
+            signal_agent(spool, signal.SIGTERM, deadline)
     for lock in (service.store / "lock", *(spool / "agent.lock" for spool in spools)):
-        if not _happens(lambda at=lock: not lock_is_held(at), deadline):
+        if not happens(lambda at=lock: not lock_is_held(at), deadline):
             raise TimeoutError(f"a program still holds {lock}")
-
-
-def _signal_agent(spool: pathlib.Path, number: int, deadline: float) -> None:
-    """Signal the agent that holds a spool, if there is one; just after taking the lock it has not written its process id yet."""
-    lock = spool / "agent.lock"
-    _happens(lambda: signal_holder(lock, number) or not lock_is_held(lock), deadline)
-
-
-def _happens(event: Callable[[], bool], deadline: float) -> bool:
-    while not event():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def _is_written(spool: pathlib.Path) -> bool:
@@ -130,9 +116,9 @@ def _deliver_through(
         for spool in spools:
             service.start_agent(3600.0, spool)
             deadline = time.monotonic() + PROGRAMS_END_S
-            _happens(lambda at=spool / "agent.lock": lock_is_held(at), deadline)
+            happens(lambda at=spool / "agent.lock": lock_is_held(at), deadline)
             programs.dismiss("crema-agent")
-            _signal_agent(spool, signal.SIGUSR1, deadline)  # deliver everything and exit
+            signal_agent(spool, signal.SIGUSR1, deadline)  # deliver everything and exit
             programs.wait("crema-agent", PROGRAMS_END_S)
     finally:
         programs.close()

@@ -32,6 +32,8 @@ logger = logging.getLogger("crema")
 
 DROPPED = "coffea.dropped_files"
 PROCESSED = "coffea.processed_chunks"
+TREES = "treenames"
+_TREES_MAX = 100
 WITHOUT_RESULT = "coffea.without_result_ns"
 _TEXT_BYTES = 4000  # limit for all names together
 _MAX_SPANS = 100
@@ -93,6 +95,7 @@ class _Run:
         self.outer = outer  # ids of the runs whose blocks are around this one's
         self.dropped: set[str] = set()
         self.repeated: set[str] = set()  # files
+        self.trees: set[str] = set()  # names, of its work items
         self.computed_once = 0  # chunks that a report counts again, the most of one Runner
         self.direct: set[str] = set()
         self.inner: set[str] = set()  # ids of runs inside its block that recorded a Runner
@@ -147,6 +150,7 @@ def unhook(
     names = {
         DROPPED: {file_name(name, name_key) for name in run.dropped},
         REPEATED: run.repeated,
+        TREES: run.trees,
         DIRECT: run.direct,
         INNER: run.inner,
         FAILED: run.failed,
@@ -173,6 +177,7 @@ def _settings(runner: Any) -> dict[str, Any]:
         "chunksize": None if chunksize is None else int(chunksize),
         "maxchunks": None if maxchunks is None else int(maxchunks),
         "schema": str(schema.__name__) if hasattr(schema, "__name__") else None,
+        "schema_module": getattr(schema, "__module__", None),
         "format": getattr(runner, "format", None),
         "skipbadfiles": _skipped(skips),
         "executor": executor.__name__.removesuffix("Executor").lower(),
@@ -382,20 +387,21 @@ def _noting_dropped(original: Callable) -> Callable:
 def _noting_repeated(original: Callable, *, once: bool) -> Callable:
     def execute(self: Any, items: Any, *args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):  # another version of coffea
-            _note_repeated(items, once=once)
+            _note_items(items, once=once)
         return original(self, items, *args, **kwargs)
 
     return execute
 
 
-def _note_repeated(items: Any, *, once: bool) -> None:
-    """Note files with equal chunks. With Dask (`once`) these are one task: computed once and counted as often as listed."""
+def _note_items(items: Any, *, once: bool) -> None:
+    """Note the trees of chunks, and files with equal chunks. With Dask (`once`) these are one task: computed once and counted as often as listed."""
     run = _of_caller()
     if run is None or not isinstance(items, list) or not hasattr(items[0], "entrystart"):
         return
     seen: set[Any] = set()
     again = [item for item in items if item in seen or seen.add(item)]
     with _lock:
+        run.trees |= set(sorted({str(item.treename) for item in items})[:_TREES_MAX])
         run.repeated |= {str(item.filename) for item in again}
         if once:
             run.computed_once = max(run.computed_once, len(again))

@@ -12,10 +12,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import uuid
 import weakref
+from collections.abc import Callable
 
-from ..hook._agent import signal_holder
+from ..hook._agent import lock_is_held, signal_holder
 from ..hook._config import HookConfig, make_private_dir
 from ..hook._unix import in_each_child, local_path, make_dir
 from ._keys import (
@@ -28,6 +30,8 @@ from ._keys import (
 )
 from ._pipeline import PipelineError, Supervisor
 from ._reach import HERE, Plan, of_this_host
+
+_AGENT_ENDS_S = 2.0
 
 # Ends when its standard input is closed: without a word on it the collector was killed, and this
 # process must clean up.
@@ -163,7 +167,10 @@ class Service:
             self.supervisor.close()
             left = self._undelivered(sealed) if began else []
             if not began and (spool := workers_spool(self.run_id)) is not None:
-                signal_holder(spool / "agent.lock", signal.SIGKILL)
+                deadline = time.monotonic() + _AGENT_ENDS_S
+                signal_agent(spool, signal.SIGKILL, deadline)
+                # Until its end it would make the spool again.
+                happens(lambda: not lock_is_held(spool / "agent.lock"), deadline)
                 remove_spool(spool)
             self._end_guard(b"keep\n" if left else b"remove\n")
         except BaseException:  # Ctrl-C
@@ -227,6 +234,21 @@ class Service:
 def workers_spool(run_id: uuid.UUID) -> pathlib.Path | None:
     """Spool directory of the run's workers on this host; None if it is an operator's, of all runs."""
     return None if os.environ.get("CREMA_SPOOL") else HookConfig(run_id.hex).spool_dir()
+
+
+def signal_agent(spool: pathlib.Path, number: int, deadline: float) -> None:
+    """Signal the agent that holds a spool, if there is one; just after taking the lock it has not written its process id yet."""
+    lock = spool / "agent.lock"
+    happens(lambda: signal_holder(lock, number) or not lock_is_held(lock), deadline)
+
+
+def happens(event: Callable[[], bool], deadline: float) -> bool:
+    """Wait until the event happens; False if it has not by `deadline`, a time of ``time.monotonic()``."""
+    while not event():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def remove_spool(spool: pathlib.Path) -> None:

@@ -19,6 +19,7 @@ from ._progress import NoDisplay
 from ._service import Service
 
 if TYPE_CHECKING:
+    from ..read.html.notebook import Page
     from ..read.live import Display
 
 
@@ -45,6 +46,18 @@ class RunView:
     def __repr__(self) -> str:
         where = f", {self.path}" if self.path else ""
         return f"<crema.MetricsCollector of run {self.run_id}: {self.verdict or 'no verdict yet'}{where}>"
+
+    def _repr_html_(self) -> str:
+        from ..read.html import notebook
+
+        with contextlib.suppress(Exception):
+            if self.path is not None and self.path.is_file():
+                from ..read.reader import open as open_run
+
+                with open_run(self.path) as run:
+                    return run._repr_html_()
+        missing = [f"  {reason['text']}" for reason in self.reasons]
+        return notebook.as_text("\n".join([repr(self), *missing]))
 
     # -------------------------------------------------------------- during the run
 
@@ -158,8 +171,8 @@ class RunView:
             self._say(f"crema: {error}")
             return otherwise
 
-    def report(self, path: str | os.PathLike | None = None) -> pathlib.Path | None:
-        """Write the report of the run: one HTML page that opens offline.
+    def report(self, path: str | os.PathLike | None = None) -> Page | None:
+        """Write the report of the run: one HTML page that opens offline. A notebook shows it, with a link.
 
         Parameters
         ----------
@@ -168,8 +181,8 @@ class RunView:
 
         Returns
         -------
-        pathlib.Path or None
-            Path of the page. None if there is no run file on this machine, or the page cannot be
+        Page or None
+            Path of the page, a `pathlib.Path`. None if there is no run file on this machine, or the page cannot be
             written: a line on standard error gives the reason.
 
         Raises
@@ -178,10 +191,11 @@ class RunView:
             With ``on_error="raise"``, in place of that line.
         """
 
-        def write(run_file: pathlib.Path) -> pathlib.Path:
+        def write(run_file: pathlib.Path) -> Page:
             from ..read.html import write_report
+            from ..read.html.notebook import Page
 
-            return write_report(run_file, path)
+            return Page(write_report(run_file, path))
 
         return self._use(write, None)
 

@@ -309,7 +309,7 @@ class MetricsCollector(RunView):
         _unix.require()
         must_open(ROOM_FILES)
         what = self._settings
-        self._git = _attributes.GitCommit()
+        self._git = _attributes.GitCommit(what.processor)
         if self._client is not None:
             _cluster.must_answer(self._client)  # in this thread, whose event loop it may be
         with ThreadPoolExecutor(1, "crema-start") as beside:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from . import _input, _looking, _opening, _process, _records, _spool
+from . import _failures, _input, _looking, _opening, _process, _records, _spool
 from ._records import CHUNKS
 
 _STATUS = {
@@ -156,6 +156,7 @@ class Attempts:
         self._sources: dict[tuple[str, ...], dict[str, float]] = {}  # rows to begin with
         self._lock = threading.Lock()
         self._measuring = False
+        self._raised: set[str] = set()  # exceptions that were written
         self.keys: set[Hashable] = set()  # Dask keys of running tasks with a chunk
         self.without_key = False  # a chunk began in a task that Dask did not name
 
@@ -338,9 +339,14 @@ class Attempts:
             if attempt.key == key:
                 self._abandon(thread, status)
 
-    def fail_here(self, status: str) -> None:
-        """What the calling thread was working on has ended with `status`."""
+    def fail_here(self, status: str, error: BaseException | None = None) -> None:
+        """What the calling thread was working on has ended with `status`, because of `error`."""
+        attempt = self._open.get(threading.get_ident())
         self._abandon(threading.get_ident(), status, now())
+        if attempt is not None and error is not None and status == "error":
+            text = _failures.text(error, self._raised)
+            about, worker_id = (attempt.values["chunk_id"],), self._recorder.worker_id
+            self._recorder.stream.count(text, about=about, worker_id=worker_id)
 
     def close(self, status: str) -> None:
         """Close all open attempts with `status`; no more chunks follow."""

@@ -157,7 +157,10 @@ class Thread:
     def __init__(self, native_id: int) -> None:
         here = f"/proc/self/task/{native_id}/"
         self.native_id = native_id
-        self.before: tuple[int, tuple[int, int]] = (-1, (0, 0))  # number of a look, and its times
+        # Number of the last look, CPU time and waiting for a core then, what had passed since the look before, and the system call.
+        self.before: tuple[int, tuple[int, int], tuple[int, int], list[bytes]] = (
+            -1, (0, 0), (-1, -1), [],
+        )  # fmt: skip
         self.stack: Any = NOT_SEEN  # at the last look
         self._clock = (~native_id << 3) | 6  # CLOCK of its CPU time
         self._schedstat = File(here + "schedstat", 64)

@@ -140,12 +140,19 @@ class Looks:
         Of the stream.
     tasks : callable, optional
         Returns the prefix of the task that each thread runs, by number of the thread; chunks too.
+    stacks : _stacks.Stacks
+        Those of all streams of this process.
     """
 
-    def __init__(self, recorder: Any, tasks: Callable[[], Mapping[int, str]] | None) -> None:
+    def __init__(
+        self,
+        recorder: Any,
+        tasks: Callable[[], Mapping[int, str]] | None,
+        stacks: _stacks.Stacks,
+    ) -> None:
         self.recorder = recorder
         self.tasks = tasks or dict
-        self.stacks: _stacks.Stacks | None = None  # of the sampler
+        self.stacks = stacks
         self.watches: dict[int, Watch] = {}  # by thread
         self._others: dict[str, _Piece] = {}  # tasks that are not chunks, by prefix
         self._lock = threading.Lock()
@@ -206,7 +213,7 @@ class Looks:
     def collected(self, thread: int, spent_ns: int, frame: FrameType) -> None:
         """A long garbage collection began in a frame of the calling thread, which may be anywhere: it must not wait for a lock."""
         watch = self.watches.get(thread)
-        if watch is not None and self.stacks is not None:
+        if watch is not None:
             stack = self.stacks.of(frame)
             watch.collections.append((watch.phase, watch.section, spent_ns, stack))
 
@@ -415,7 +422,7 @@ class _Sampler:
     def __init__(self, interval_s: float, first: Looks) -> None:
         self.interval_s = interval_s
         self.streams = [first]
-        self.stacks = _stacks.Stacks()
+        self._stacks = first.stacks
         self._finder: Finder | None = None
         self._threads: dict[int, _kernel.Thread] = {}
         self._clock = _clock()
@@ -425,7 +432,7 @@ class _Sampler:
 
     def _run(self) -> None:
         try:
-            self._finder = Finder(self.stacks)
+            self._finder = Finder(self._stacks)
             self._used = self._finder.cpu_ns(0)
             self._clock = _clock()
             usual_s, spent_s, began = _USUAL_S, 0.0, time.monotonic()
@@ -476,7 +483,7 @@ class _Sampler:
         at_once = [look for look in seen if look is not None]
         if not at_once:
             return
-        # From here to where the frames are gone nothing releases the GIL.
+        # What the frames hold is held until they are gone: nothing in between waits.
         others = self._finder.take_stacks(at_once, sys._current_frames())
         task_ns += sum(max(look.cpu_ns, 0) for look in at_once)
         helper_ns = max(process_ns - own_ns - task_ns, 0)
@@ -506,6 +513,9 @@ class _Sampler:
                 if len(self._threads) >= 1024:
                     self._threads.clear()
                 known = self._threads[native_id] = _kernel.Thread(native_id)
+            then, (cpu_before_ns, wait_before_ns), passed_ns, call = known.before
+            if watch is None and then == self._looks:  # another stream has just looked at it
+                return Seen(looks, None, thread, known, prefix, call, *passed_ns)
             cpu_ns, call = known.cpu_ns(), known.call()
             wait_ns = known.wait_ns() if watch is None or not call else 0
         except (OSError, IndexError, ValueError):
@@ -514,11 +524,11 @@ class _Sampler:
         if watch is not None:
             used_ns, watch.cpu_ns = cpu_ns - watch.cpu_ns, cpu_ns
             return Seen(looks, watch, thread, known, prefix, call, used_ns, -1)
-        (then, before), known.before = known.before, (self._looks, (cpu_ns, wait_ns))
-        if then != self._looks - 1:
-            return Seen(looks, None, thread, known, prefix, call, -1, -1)
-        used_ns, waited_ns = cpu_ns - before[0], wait_ns - before[1]
-        return Seen(looks, None, thread, known, prefix, call, used_ns, waited_ns)
+        passed_ns = (-1, -1)
+        if then == self._looks - 1:
+            passed_ns = cpu_ns - cpu_before_ns, wait_ns - wait_before_ns
+        known.before = self._looks, (cpu_ns, wait_ns), passed_ns, call
+        return Seen(looks, None, thread, known, prefix, call, *passed_ns)
 
 
 _lock = threading.Lock()
@@ -536,13 +546,14 @@ def start(
     if why:
         recorder.unavailable("looks", why)
         return None
-    looks = Looks(recorder, tasks)
     with _lock:
-        if _sampler is None or not _sampler.streams:  # a sampler that failed has none
+        others = _sampler.streams if _sampler is not None else []
+        stacks = next((each.stacks for each in others), None)
+        looks = Looks(recorder, tasks, stacks or _stacks.Stacks())
+        if stacks is not None:
+            others.append(looks)
+        else:  # also if there is a sampler: one that failed has no stream
             _sampler = _Sampler(interval_s, looks)
-        else:
-            _sampler.streams.append(looks)
-        looks.stacks = _sampler.stacks
     garbage.on_long.append(looks.collected)
     return looks
 

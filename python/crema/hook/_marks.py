@@ -52,7 +52,7 @@ def submitted(
         if task is None:
             continue
         if not task.annotations:
-            task.annotations = mark.copy()
+            task.annotations = mark.copy()  # its own: Dask writes into it
         elif _records.MARK_SUBMISSION not in task.annotations:
             task.annotations = task.annotations | mark
     return again

@@ -7,6 +7,7 @@ import functools
 import gc
 import math
 import mmap
+import operator
 import os
 import pathlib
 import platform
@@ -15,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from types import FrameType
+from typing import Any
 
 from . import _kernel
 from ._unix import in_each_child, resource
@@ -89,7 +91,7 @@ class ThreadWaits:
             self._ended_ns += self._ns.pop(thread)
         for thread in now:
             try:
-                waited_ns = _wait_ns(f"/proc/self/task/{thread}/schedstat")
+                _, waited_ns = _schedstat(f"self/task/{thread}")
             except (FileNotFoundError, ProcessLookupError):
                 continue  # the thread has just ended
             except (OSError, ValueError, IndexError):
@@ -109,9 +111,7 @@ class ThreadClock:
     def of(self, native_id: int) -> tuple[int, int]:
         """CPU time and waiting of a thread of this process, in ns; -1 each if it has ended or the kernel does not report them."""
         try:
-            with open(f"/proc/self/task/{native_id}/schedstat", "rb", buffering=0) as file:
-                cpu_ns, wait_ns = file.read(64).split()[:2]
-                return int(cpu_ns), int(wait_ns)
+            return _schedstat(f"self/task/{native_id}")
         except (OSError, ValueError):
             return -1, -1
 
@@ -123,23 +123,32 @@ def gil_held() -> float:
     """Whether another thread holds the GIL: 1 or 0; NaN if that cannot be measured.
 
     This thread releases the GIL for a moment and requests it again. If no thread holds it, it
-    returns at once; otherwise it sleeps until the other thread's turn is over. Waiting for a core
-    is not such a sleep and is subtracted, as counted by the kernel.
+    returns at once; otherwise it sleeps until the other thread's turn is over. What the kernel
+    counts as waiting for a core or as running is not such a sleep and is subtracted; running
+    includes what a hypervisor took, where the kernel does not know of it. Where it does, that is in
+    neither and counts as sleep: causes come from looks, which know better.
     """
     try:
         began_ns = time.perf_counter_ns()
-        no_core_ns = _wait_ns()
+        awake_ns = _awake_ns()
         time.sleep(_GIVE_AWAY_S)
-        no_core_ns = _wait_ns() - no_core_ns
-        slept_ns = time.perf_counter_ns() - began_ns - no_core_ns
+        awake_ns = _awake_ns() - awake_ns
+        slept_ns = time.perf_counter_ns() - began_ns - awake_ns
     except (OSError, ValueError, IndexError):
         return math.nan
     return float(slept_ns * 1e-9 > _GIVE_AWAY_S + sys.getswitchinterval() / 4)
 
 
-def _wait_ns(path: str = "/proc/thread-self/schedstat") -> int:
-    with open(path, "rb", buffering=0) as file:
-        return int(file.read(64).split()[1])
+def _awake_ns() -> int:
+    """CPU time of this thread and its waiting for a core; the kernel's other count of CPU time is as old as the last tick."""
+    return time.thread_time_ns() + _schedstat("thread-self")[1]
+
+
+def _schedstat(thread: str) -> tuple[int, int]:
+    """CPU time and waiting for a core of a thread by its path below /proc, in ns."""
+    with open(f"/proc/{thread}/schedstat", "rb", buffering=0) as file:
+        cpu_ns, wait_ns = file.read(64).split()[:2]
+    return int(cpu_ns), int(wait_ns)
 
 
 def net_io_b(proc: str = "/proc", sys: str = "/sys") -> tuple[int, int]:
@@ -218,6 +227,29 @@ def started_ns() -> int:
         return now_ns
 
 
+_current_frames = sys._current_frames
+
+
+def _current_frames_uncollected() -> dict[int, FrameType]:
+    """`sys._current_frames` of Python 3.11 in which no garbage is collected.
+
+    It holds a lock of the interpreter. A collection in it would run the callbacks of `gc`, which may pass the GIL to a thread that then
+    waits for that lock: all threads would stand still for ever (python/cpython#106883). The four calls in `map` run without a bytecode
+    between them, so no other thread turns the collector on or off meanwhile.
+    """
+    done: list[Any] = []
+    try:
+        done.extend(map(operator.call, (gc.isenabled, gc.disable, _current_frames, gc.enable)))
+    finally:
+        if not done[0]:
+            gc.disable()
+        elif len(done) < 4:
+            gc.enable()
+    frames = done[2]
+    frames[threading.get_ident()] = sys._getframe(1)  # with this frame they would be a cycle
+    return frames
+
+
 class _GarbageClock:
     """CPU time that each thread spent in Python's cyclic garbage collector.
 
@@ -235,6 +267,9 @@ class _GarbageClock:
         """Start measuring; each `start` needs a `stop`."""
         self._users += 1
         if self._users == 1:
+            # Later ones collect between bytecodes only. It stays: another thread may be about to call it.
+            if sys.version_info < (3, 12) and sys._current_frames is _current_frames:
+                sys._current_frames = _current_frames_uncollected
             gc.callbacks.append(self._on_collection)
 
     def stop(self) -> None:

@@ -15,7 +15,7 @@ _PATTERNS = (
     (re.compile(r"(\bbearer(?:\s+|%20))[^\s'\"&;,]+", re.I), r"\1"),
     (re.compile(rf"(--{_NAMES}(?:=|\s+)){_WORD}", re.I), r"\1"),
     (re.compile(rf"([?&]{_NAMES}=|\bx-amz-[\w-]+\s*[:=]\s*){_WORD}", re.I), r"\1"),
-    (re.compile(r"(\b[a-z][\w+.-]*://)[^\s/@'\"]+:[^\s/@'\"]+(?=@)", re.I), r"\1"),
+    (re.compile(r"(\b[a-z][\w+.-]*://)[^\s/?#@'\"]+(?=@)", re.I), r"\1"),
     (re.compile(r"(\b[a-z][\w+.-]*://[^\s?#'\"<>]+[?#])[^\s'\"<>]+", re.I), r"\1"),
 )
 _URL = re.compile(r"((?:[a-z][\w+.-]*::)*[a-z][\w+.-]*://)(?:[^/?#]*@)?([^?#]*)", re.I | re.S)

@@ -173,12 +173,14 @@ class StreamWriter:
 
     def limit_met(self, name: str) -> None:
         """Count that a limit of this process was met, by its name in /summary/limits."""
-        self._limits_met[name] = self._limits_met.get(name, 0) + 1
+        with self._lock:
+            self._limits_met[name] = self._limits_met.get(name, 0) + 1
 
     def write_limits(self) -> None:
         """Append what `limit_met` has counted since the last time."""
-        while self._limits_met:
-            name, times = self._limits_met.popitem()
+        with self._lock:
+            met, self._limits_met = self._limits_met, {}
+        for name, times in met.items():
             self.count(_columns.LIMIT_METRIC + name, times)
 
     def count(

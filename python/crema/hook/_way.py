@@ -13,6 +13,7 @@ import logging
 import os
 import pathlib
 import socket
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,6 +27,8 @@ _LOOK_S = 1.0  # between two checks whether the way is free
 _EAGER_BYTES = 8 << 10  # per connection and direction, sent without delay: covers its handshake
 # RuntimeError: the worker has closed its connections.
 _FAILURES = (OSError, asyncio.TimeoutError, EOFError, RuntimeError)
+# Python 3.13 would remove the socket by the name of a descriptor that is another file by then.
+_KEPT: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 
 
 class Way:
@@ -102,7 +105,7 @@ class Way:
             (self._directory / SOCKET).unlink(missing_ok=True)
             listener.bind(f"/proc/self/fd/{at}/{SOCKET}")
             (self._directory / SOCKET).chmod(0o700)
-            self._server = await asyncio.start_unix_server(self._connected, sock=listener)
+            self._server = await asyncio.start_unix_server(self._connected, sock=listener, **_KEPT)
         except BaseException:
             listener.close()
             raise

@@ -132,8 +132,8 @@ except Exception:
         """As coffea's function."""
         try:
             return self.function(*args, **kwargs)
-        except BaseException:
-            fail()
+        except BaseException as error:
+            fail(error)
             raise
 
 
@@ -157,14 +157,14 @@ def finish(
             recorder.trouble("the end of a chunk")
 
 
-def fail() -> None:
-    """What the calling thread is working on, if anything, has failed."""
+def fail(error: BaseException | None = None) -> None:
+    """What the calling thread is working on, if anything, has failed, with this exception if it is known."""
     attempt = _attempts.current()
     if attempt is not None:
         try:
             worker, key = _recorder.dask_task()
             status = "cancelled" if is_cancelled(worker, key) else "error"
-            attempt.recorder.attempts.fail_here(status)
+            attempt.recorder.attempts.fail_here(status, error)
         except Exception:
             attempt.recorder.trouble("the end of a chunk")
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextvars
 import copy
 import functools
+import inspect
 import threading
 import time
 from collections.abc import Callable
@@ -82,6 +83,14 @@ class Tracker:
     """
 
     _kind = _TIME
+    __signature__: inspect.Signature | None = inspect.Signature(
+        [inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=str)]
+    )  # what help shows
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "__init__" in cls.__dict__:
+            cls.__signature__ = None  # its own
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         # roastcoffea passes the processor, and for bytes the events, before the name.

@@ -35,6 +35,7 @@ _BOUNDARY = MEMBERSHIP.label("evidence", "run_boundary")
 CLIENT_GONE_S = 60.0  # a client that is away for longer will not return to end its run
 CLIENT_AGAIN = "-crema-"  # in the id of a collector's client in place of a closed one
 SUBMITTED_S = 2.0  # at the end of a run, for graphs that are still on their way
+GIVEN_S = 5.0  # for workers to take the plugin, beside what they do
 REMOVED_S = 2.0  # for workers to take the plugin back
 LATE_S = 60.0  # after a run, for messages about it that are still on their way
 _SAMPLED_A_TICK = 500  # workers; if there are more, they take turns
@@ -216,17 +217,21 @@ async def writers(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
 
 
 async def give(run_id: str, dask_scheduler: Any, function: bytes) -> None:
-    """Let the workers run a function that adds their plugin, and note the reports that it returns."""
+    """Let the workers run a function that adds their plugin, and note the reports that it returns.
+
+    One that stands still is not waited for: it gets the function when it goes on, and reports its stream then.
+    """
     message = {"op": "run", "function": function}
     workers = or_else(lambda: list(dask_scheduler.workers), None)
     if workers is None:
         answers = await dask_scheduler.broadcast(msg=message, on_error="ignore")
     else:
-        answers = await _messages.ask(dask_scheduler, workers, **message)
+        answers = await _messages.ask(dask_scheduler, workers, limit_s=GIVEN_S, **message)
     hook = _find(run_id, dask_scheduler)
     follower = None if hook is None else hook._follower
     for answer in answers.values() if follower is not None else ():
-        follower.guarded(follower.answered, answer)
+        if not isinstance(answer, TimeoutError):
+            follower.guarded(follower.answered, answer)
 
 
 async def stop(

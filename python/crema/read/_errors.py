@@ -34,8 +34,8 @@ class OutputError(OSError):
     """Standard output cannot be written."""
 
 
-def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command so that errors a user can fix become a line."""
+def plain_errors(command: Callable[..., int | None]) -> Callable[..., None]:
+    """Wrap a command, which may return an exit status, so that errors a user can fix become a line."""
 
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
@@ -48,11 +48,11 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
             for path, finding in unsound.items():
                 if _ENDLESS in finding:  # nor would this process come to an end
                     raise click.ClickException(damaged(finding, [path]))
-            command(*args, **options)
+            status = command(*args, **options)
             for path, finding in unsound.items():
                 _warn(path, finding)
-            if unsound:
-                sys.exit(1)
+            if status or unsound:
+                sys.exit(status or 1)
         except click.ClickException as error:
             error.message = printable(error.message)
             raise

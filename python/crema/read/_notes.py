@@ -26,7 +26,7 @@ _OF_NAMES = {
     INNER: ("chunks_inner", "its block was inside this one: its Runners' chunks are there"),
     FAILED: (
         "result_missing",
-        "a Runner ended with it: the chunks it had finished count, though they are in no result",
+        "a Runner ended with this exception: the chunks it had finished count, though they are in no result",
     ),
 }
 _OF_STEP = (

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from ..hook._printable import printable
+from ._attempts import failures
 from .html.sentences import findings, headline
-from .report import verdict
+from .report import failed, verdict
 
 if TYPE_CHECKING:
     from .reader import RunFile
 
 
 def lines(run: RunFile) -> Text:
-    """Six lines: verdict, headline, bottlenecks, and where to find the rest.
+    """Six lines: verdict, headline, bottlenecks, and where to find the rest; more if attempts failed.
 
     Raises
     ------
@@ -29,6 +30,8 @@ def lines(run: RunFile) -> Text:
     if len(first) > 2:  # the last is the path
         more = f" (and {len(first) - 3} more: --all)" if len(first) > 3 else ""
         texts.append(Text.assemble(first[1], more))
+    failures_of = failed(run)
+    texts += failures_of
     numbers = [f"{value} {label}" for label, value, mark in headline(run) if mark != "unavailable"]
     texts.append(Text("  " + " · ".join(numbers)))
     for finding in findings(run, shown=2):
@@ -37,7 +40,7 @@ def lines(run: RunFile) -> Text:
     if not findings(run, shown=1):
         texts.append(Text("  The data support no diagnosis."))
     texts = [
-        *texts[:5],
+        *texts[: 5 + len(failures_of)],
         Text(f"  {printable(run.path)}   tables: --all   page: crema report", style="dim"),
     ]
     return Text("\n").join(texts)
@@ -62,6 +65,7 @@ def as_dict(run: RunFile) -> dict[str, Any]:
         }
         for name in ("waterfall", "bottlenecks", "split", "monitor"):
             facts[name] = [vars(row) for row in run.rows(f"summary/{name}")]
+        facts["failed_attempts"] = [vars(each) for each in failures(run)]
         facts["diagnosis"] = [vars(f) for f in findings(run)]
     return finite(facts)
 
@@ -76,4 +80,4 @@ def finite(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (str, int, bool)):
         return value
-    return finite(value.item()) if hasattr(value, "item") else str(value)
+    return finite(value.tolist()) if hasattr(value, "tolist") else str(value)

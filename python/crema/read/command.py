@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import json
 import os
 import pathlib
 import sys
@@ -15,6 +14,17 @@ import click
 
 from .. import __version__
 from ..hook._printable import printable
+from ._arguments import (
+    PATH,
+    RUN,
+    json_option,
+    note,
+    one_run,
+    run_path,
+    say_json,
+    several_runs,
+    two_sides,
+)
 from ._errors import OutputError, plain_errors
 from .hot_command import hot
 from .scaling_command import scaling, what_if
@@ -86,20 +96,10 @@ def main() -> None:
         del os.environ["COLUMNS"]
 
 
-_PATH = click.Path(path_type=pathlib.Path)
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def _say_json(value: object) -> None:
-    from .brief import finite
-
-    click.echo(json.dumps(finite(value), indent=1, ensure_ascii=False))
-
-
-@main.command(short_help="Print a run in six lines, or its tables.")
-@click.argument("file", type=_PATH)
+@main.command(short_help="Print a run in six lines, or its tables.", epilog=RUN)
+@one_run
 @click.option("--all", "everything", is_flag=True, help="Print all tables.")
-@_json
+@json_option
 @plain_errors
 def show(file: pathlib.Path, everything: bool, as_json: bool) -> None:
     """Print a run file, sealed or live: verdict, headline, what holds the run back."""
@@ -111,21 +111,19 @@ def show(file: pathlib.Path, everything: bool, as_json: bool) -> None:
 
     with open_run(file) as run:
         if as_json:
-            _say_json(brief.as_dict(run))
+            say_json(brief.as_dict(run))
         elif everything or run.live:
             print_report(file)
         else:
             Console().print(brief.lines(run), soft_wrap=True)
 
 
-@main.command(short_help="Write the page of a run, of two, or of a series.")
-@click.argument("files", nargs=-1, required=True, type=_PATH)
-@click.option(
-    "-o", "--output", type=_PATH, help="File for the page; default: next to the run file."
-)
-@click.option("--figures", type=_PATH, help="Also write each figure as SVG to this directory.")
+@main.command(short_help="Write the page of a run, of two, or of a series.", epilog=RUN)
+@several_runs
+@click.option("-o", "--output", type=PATH, help="File for the page; default: next to the run file.")
+@click.option("--figures", type=PATH, help="Also write each figure as SVG to this directory.")
 @click.option("--scaling", is_flag=True, help="One page for runs on different numbers of threads.")
-@_json
+@json_option
 @plain_errors
 def report(
     files: tuple[pathlib.Path, ...],
@@ -156,49 +154,83 @@ def report(
     else:
         raise click.UsageError("one run file, or two to compare; more: --scaling, or crema diff")
     if as_json:
-        _say_json({"page": str(page), "bytes": page.stat().st_size})
+        say_json({"page": str(page), "bytes": page.stat().st_size})
     else:
         click.echo(page)
 
 
-@main.command(short_help="Show what changed between two runs.")
-@click.argument("before", type=_PATH)
-@click.argument("after", nargs=-1, required=True, type=_PATH)
+@main.command(
+    short_help="Show what changed between two runs, and why.", epilog=RUN.partition(";")[0]
+)
+@two_sides
 @click.option(
     "--repeat",
     "repeats",
     multiple=True,
-    type=_PATH,
-    help="Another run like BEFORE; can be repeated.",
+    callback=lambda ctx, param, texts: tuple(map(run_path, texts)),
+    metavar="RUN",
+    help="Another run like the first one; can be repeated.",
 )
-@_json
+@click.option(
+    "--fail-if",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Exit status 3 if it holds: a metric of summary/workflow, < or >, and a signed percentage, such as 'wall_time>+10%'; "
+    "2 if that is not known; can be repeated.",
+)
+@click.option("--markdown", is_flag=True, help="Print Markdown, as for a pull request.")
+@json_option
 @plain_errors
 def diff(
-    before: pathlib.Path,
-    after: tuple[pathlib.Path, ...],
+    files: tuple[pathlib.Path, ...],
     repeats: tuple[pathlib.Path, ...],
+    conditions: tuple[str, ...],
+    markdown: bool,
     as_json: bool,
-) -> None:
-    """Show which causes changed between the runs BEFORE and AFTER by more than the noise.
+) -> int:
+    """Show whether a run became slower than an earlier one, why as far as the files show it, and what else changed.
 
-    With repeats on both sides the noise is that between runs: crema diff A1.h5 --repeat A2.h5 B1.h5 B2.h5
+    Of one RUN, the newest run is compared with it; without any, or with a directory, the newest two. Several runs after the first one are
+    repeats of the later side: crema diff A1 --repeat A2 B1 B2 takes the noise between runs into account.
     """
     from rich.console import Console
 
-    from .compare import compare
-    from .report import difference
+    from .compare import Condition, compare
+    from .report import difference, difference_as_markdown
 
-    found = compare([before, *repeats], after)
+    try:
+        wanted = [Condition(text) for text in conditions]
+    except ValueError as error:
+        raise click.UsageError(printable(error)) from error
+    if as_json and markdown:
+        raise click.UsageError("--json and --markdown: give one of them")
+    found = compare([files[0], *repeats], files[1:])
     if as_json:
         changes = [{**vars(c), "difference_s": c.difference_s} for c in found.changes]
-        _say_json({**vars(found), "changes": changes, "sentence": found.sentence()})
+        words = {"sentence": found.sentence(), "about_causes": found.about_causes()}
+        say_json({**vars(found), "metrics": found.metrics, "changes": changes, **words})
+    elif markdown:
+        click.echo(difference_as_markdown(found))
     else:
         Console().print(difference(found))
+    answers = [condition.holds(found) for condition in wanted]
+    for condition, holds in zip(wanted, answers, strict=True):
+        if holds is None:
+            note(
+                f"{condition.text}: not known, since not every run has a value of {condition.metric}"
+            )
+        else:
+            percent = found.change_percent(condition.metric)
+            note(
+                f"{condition.text}: {'holds' if holds else 'does not hold'}, it is {percent:+.1f} %"
+            )
+    return 3 if any(answers) else 2 * (None in answers)
 
 
 @main.command(short_help="List the run files of a directory.")
-@click.argument("directory", required=False, type=_PATH)
-@_json
+@click.argument("directory", required=False, type=PATH)
+@json_option
 @plain_errors
 def runs(directory: pathlib.Path | None, as_json: bool) -> None:
     """List the run files of a directory: CREMA_RUNS, or this one, if none is given.
@@ -216,13 +248,13 @@ def runs(directory: pathlib.Path | None, as_json: bool) -> None:
         warnings.simplefilter("always")
         frame = runs_of(directory)
     for warning in left_out:
-        click.echo(f"crema: {printable(warning.message)}", err=True)
+        note(str(warning.message))
     if as_json:
-        _say_json(frame.reset_index().to_dict("records"))
+        say_json(frame.reset_index().to_dict("records"))
     else:
         console = Console()
         if frame.empty:
-            click.echo(f"crema: there is no run file in {frame.attrs['directory']}", err=True)
+            note(f"there is no run file in {frame.attrs['directory']}")
         console.print(run_list(frame, console.width), soft_wrap=True)
     if left_out:
         sys.exit(1)
@@ -231,8 +263,8 @@ def runs(directory: pathlib.Path | None, as_json: bool) -> None:
 _STACKS = {"speedscope": ".speedscope.json", "collapsed": ".folded"}  # ending of a file's name
 
 
-@main.command(short_help="Write tables as CSV or Parquet, a trace, or stacks.")
-@click.argument("file", type=_PATH)
+@main.command(short_help="Write tables as CSV or Parquet, a trace, or stacks.", epilog=RUN)
+@one_run
 @click.option(
     "--to",
     "kind",
@@ -240,9 +272,9 @@ _STACKS = {"speedscope": ".speedscope.json", "collapsed": ".folded"}  # ending o
     default="csv",
     show_default=True,
 )
-@click.option("-o", "--output", type=_PATH, help="Directory of the tables; file of anything else.")
+@click.option("-o", "--output", type=PATH, help="Directory of the tables; file of anything else.")
 @click.option("--table", "names", multiple=True, help="Only this table; can be repeated.")
-@_json
+@json_option
 @plain_errors
 def export(
     file: pathlib.Path,
@@ -266,9 +298,7 @@ def export(
             output = output or file.with_suffix(".trace.json.gz")
             formats.trace(run, output)
             for name, n in trace_chunks.left_out(run).items():
-                click.echo(
-                    f"crema: {n:,} {name} are left out: the slowest ones are there", err=True
-                )
+                note(f"{n:,} {name} are left out: the slowest ones are there")
             written = [output]
         elif kind in _STACKS:
             output = output or file.with_suffix(_STACKS[kind])
@@ -280,16 +310,16 @@ def export(
         else:
             written = formats.tables(run, output or file.with_suffix(""), kind=kind, names=names)
     if as_json:
-        _say_json([str(path) for path in written])
+        say_json([str(path) for path in written])
     else:
         click.echo("\n".join(map(str, written)))
 
 
-@main.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path())
-@_json
+@main.command(epilog=RUN)
+@several_runs
+@json_option
 @plain_errors
-def check(files: tuple[str, ...], as_json: bool) -> None:
+def check(files: tuple[pathlib.Path, ...], as_json: bool) -> None:
     """Verify run files: contract, rows, counts, checksums. Exit status 0 if all are sound."""
     paths = list(map(os.path.abspath, files))
     if not as_json:
@@ -301,17 +331,17 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
         ran = subprocess.run([sink, "check", path], capture_output=True, check=False)
         said = os.fsdecode(ran.stdout + ran.stderr).strip()
         found.append({"file": path, "sound": ran.returncode == 0, "said": said})
-    _say_json(found)
+    say_json(found)
     sys.exit(0 if all(f["sound"] for f in found) else 1)
 
 
 @main.command(short_help="Check this host, and find what runs left behind.")
-@click.argument("output", required=False, type=_PATH)
+@click.argument("output", required=False, type=PATH)
 @click.option("--scheduler", metavar="ADDRESS", help="Also check the workers of this scheduler.")
 @click.option(
-    "--keys", "keys_", multiple=True, type=_PATH, help="Key directory to check; can be repeated."
+    "--keys", "keys_", multiple=True, type=PATH, help="Key directory to check; can be repeated."
 )
-@_json
+@json_option
 @plain_errors
 def doctor(
     output: pathlib.Path | None,
@@ -329,7 +359,7 @@ def doctor(
 
     findings = look(scheduler, output=output, keys=keys_)
     if as_json:
-        _say_json([vars(finding) for finding in findings])
+        say_json([vars(finding) for finding in findings])
     else:
         for finding in findings:
             Console().print(finding, soft_wrap=True)

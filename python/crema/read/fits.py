@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 LEVEL = 0.95
+SAME = 0.05  # numbers of threads that differ by no more, as a share, are repeats of one
 Floats = NDArray[np.float64]
 
 
@@ -136,6 +137,19 @@ def pop(
 # ---------------------------------------------------------------- fits
 
 
+def levels(threads: Floats) -> Floats:
+    """Threads of repeats, which are averages over time, as one number: those within 5 % of each other are a level, at their mean."""
+    found = np.empty_like(threads)
+    rest = np.ones(len(threads), bool)
+    while rest.any():
+        fewest = threads[rest].min()
+        same = rest & (threads <= (1 + SAME) * fewest)
+        mean = threads[same].mean()
+        found[same] = round(mean) if abs(mean - round(mean)) < SAME * mean else mean
+        rest &= ~same
+    return found
+
+
 def different(threads: Floats) -> int:
     """How many numbers of threads these are: time averages that round to the same number are one."""
     return len(np.unique(np.maximum(np.round(threads), 1)))
@@ -188,8 +202,9 @@ def gustafson(threads: ArrayLike, speedup: ArrayLike) -> Gustafson:
         Fewer than two numbers of threads besides the reference's: one point lies on every such line.
     """
     n, s = pairs(threads, speedup)
-    x, y = (1 - n)[n != 1], (s - n)[n != 1]
-    others = len(np.unique(np.round(n[n != 1], 1)))
+    other = np.abs(n - 1) > SAME
+    x, y = (1 - n)[other], (s - n)[other]
+    others = len(np.unique(levels(n[other])))  # multiples of the reference: 1.5 and 2 are two
     if others < 2:
         raise FitError(
             f"Gustafson's law needs runs on at least 2 numbers of threads besides the reference's; there are {others}"

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 from typing import TYPE_CHECKING
 
 import click
 
+from ._arguments import RUN, json_option, one_run, say_json
 from ._errors import plain_errors
 
 if TYPE_CHECKING:
     from .code.looks import Looks
 
 
-@click.command(short_help="Show the lines of your code that take longest.")
-@click.argument("file", type=click.Path(path_type=pathlib.Path))
+@click.command(short_help="Show the lines of your code that take longest.", epilog=RUN)
+@one_run
 @click.option(
     "-n",
     "--lines",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--dataset", multiple=True, help="Only chunks of this dataset; can be repeated.")
 @click.option("--worker", multiple=True, help="Only this worker; can be repeated.")
 @click.option("--section", multiple=True, help="Only this section, innermost; can be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @plain_errors
 def hot(
     file: pathlib.Path, most: int, as_json: bool, **wanted: tuple[str, ...]
@@ -43,7 +43,6 @@ def hot(
     Each second counts once, at the innermost line that is yours: neither Python's nor an installed package's. The hottest line is
     first; what is outside your code is in parentheses.
     """
-    from .brief import finite
     from .code.looks import Looks, NoLooksError
     from .reader import open as open_run
 
@@ -53,7 +52,7 @@ def hot(
         except NoLooksError as error:
             raise click.ClickException(f"{file}: {error}") from error
         if as_json:
-            click.echo(json.dumps(finite(as_dict(looks, wanted)), indent=1, ensure_ascii=False))
+            say_json(as_dict(looks, wanted))
         else:
             _print(looks, most)
 

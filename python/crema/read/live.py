@@ -26,7 +26,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..hook._printable import printable
-from ._files import newest_first
 from .reader import LIVE, RunFile
 from .reader import open as open_run
 from .report import percent, quantity, seconds
@@ -337,23 +336,6 @@ def _slowest(rows: list[tuple[float, int, str]]) -> Table:
             Text(printable(file.rpartition("/")[2])),
         )
     return table
-
-
-def newest_live(directory: str | os.PathLike | None = None) -> pathlib.Path:
-    """The live file written last in a directory, by default ``CREMA_RUNS`` or the working directory.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    """
-    where = pathlib.Path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
-    files = newest_first(where.glob("*" + LIVE))
-    if not files:
-        raise FileNotFoundError(
-            f"no run is in progress in {where}: there is no *{LIVE} file; say where it is, as an argument or in CREMA_RUNS"
-        )
-    return files[0]
 
 
 class Display:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .fits import FitError, Floats
+from .fits import FitError, Floats, levels
 
 if TYPE_CHECKING:
     from .reader import RunFile
@@ -179,7 +179,7 @@ def fit(threads: ArrayLike, seconds: Mapping[str, ArrayLike]) -> Model:
     FitError
         With fewer than five numbers of threads of three runs each.
     """
-    p = _levels(np.asarray(threads, float))
+    p = levels(np.asarray(threads, float))
     enough = [n for n in np.unique(p) if (p == n).sum() >= REPEATS_MIN]
     if len(enough) < THREADS_MIN:
         raise FitError(
@@ -219,19 +219,6 @@ class _Fit:
     scatter: float  # of a run, in proportion to its seconds
     df: int
     weight: float  # of the evidence
-
-
-def _levels(threads: Floats) -> Floats:
-    """Threads of repeats as one number: those within 5 % of each other are a level, at their mean."""
-    levels = np.empty_like(threads)
-    rest = np.ones(len(threads), bool)
-    while rest.any():
-        fewest = threads[rest].min()
-        same = rest & (threads <= 1.05 * fewest)
-        mean = threads[same].mean()
-        levels[same] = round(mean) if abs(mean - round(mean)) < 0.05 * mean else mean
-        rest &= ~same
-    return levels
 
 
 def _term(p: Floats, i: float, j: int) -> Floats:

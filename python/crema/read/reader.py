@@ -19,13 +19,15 @@ import numpy as np
 
 from ..hook._printable import all_printable, printable
 from ..hook._unix import local_path
-from . import _notes, _values
-from ._files import newest_first
+from . import _notes, _values, again
 from ._hdf5 import LIVE, RunFileError, open_h5
 from .views import Views
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .again import Chunk, Items
+    from .html.notebook import Page
 
 FORMAT = "crema.run"
 MAJOR = 1  # of format_version; a greater one is refused, new tables and columns are not
@@ -56,43 +58,6 @@ def open(path: str | os.PathLike) -> RunFile:  # reads well as crema.open
         If it is not a run file of crema.
     """
     return RunFile(path)
-
-
-def newest(directory: str | os.PathLike | None = None) -> pathlib.Path:
-    """Path of the run file that was sealed last.
-
-    Parameters
-    ----------
-    directory : path, optional
-        Directory of the run files; by default ``CREMA_RUNS`` of the environment, or the working directory.
-
-    Returns
-    -------
-    pathlib.Path
-        For `crema.open`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none; the message says what to do.
-    """
-    where = local_path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
-    if not where.is_dir():
-        raise FileNotFoundError(f"there is no directory {where}")
-    for path in newest_first(where.glob("*.h5")):
-        if not path.name.endswith(LIVE) and _is_run_file(path):
-            return path
-    going_on = sorted(path.name for path in newest_first(where.glob("*" + LIVE)))
-    if going_on:
-        silent = silence(where / going_on[-1])
-        raise FileNotFoundError(
-            f"there is no sealed run file in {where} yet: {going_on[-1]} "
-            + (silent if silent else "is of a run in progress")
-        )
-    raise FileNotFoundError(
-        f"there is no run file in {where}: measure an analysis first (crema demo --output DIR), "
-        "or say where the files are, as an argument or in CREMA_RUNS"
-    )
 
 
 def silence(path: pathlib.Path) -> str:
@@ -457,6 +422,53 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         codes[valid] = rows[ids[valid]]
         return pd.Categorical.from_codes(codes, dtype=self._names[dictionary])
 
+    # -------------------------------------------------------------- its input once more
+
+    def failed_items(self, fileset: Mapping[str, Any] | None = None) -> Items:
+        """What failed or is missing, as coffea's WorkItems: ``runner(run.failed_items(), processor_instance=...)`` does it again.
+
+        Parameters
+        ----------
+        fileset : mapping, optional
+            As the Runner got it. Needed where the name of a file was cut because it held a secret: it is found by its hash and
+            UUID, and a line says so. With it, items have the metadata of their datasets.
+
+        Returns
+        -------
+        Items
+            A list: each chunk of which no attempt counts, and ranges of known files in which no chunk began. Its attribute
+            ``fileset`` has the given files of which the run has no chunk.
+
+        Raises
+        ------
+        ValueError
+            If names are missing, or the run is in progress.
+        """
+        return again.failed_items(self, fileset)
+
+    def chunk(self, i: int, fileset: Mapping[str, Any] | None = None) -> Chunk:
+        """Row `i` of ``run["chunks"]`` as a chunk: ``run.chunk(i).events()`` opens exactly its range, ``.item`` is coffea's WorkItem.
+
+        Parameters
+        ----------
+        i : int
+            Row of the table.
+        fileset : mapping, optional
+            As of `failed_items`.
+
+        Returns
+        -------
+        Chunk
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        ValueError
+            If its name is missing.
+        """
+        return again.chunk(self, i, fileset)
+
     # -------------------------------------------------------------- the rest
 
     def refresh(self) -> None:
@@ -475,6 +487,32 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    def report(self, path: str | os.PathLike | None = None) -> Page:
+        """Write the page of the run, by default beside its file; returns the path, which a notebook shows with the page and a link.
+
+        Raises
+        ------
+        KeyError
+            If the file has no summaries: it is live.
+        OSError
+            If the page cannot be written, or would replace a run file.
+        """
+        from .html import write_report
+        from .html.notebook import Page
+
+        return Page(write_report(self, path))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys() if self.file else []
+
+    def _repr_html_(self) -> str:
+        from .html import notebook
+
+        shown = notebook.first_screen(self)
+        return (
+            notebook.as_text(repr(self)) if shown is None else shown + notebook.page_of(self.path)
+        )
+
     def __repr__(self) -> str:
         if not self.file:
             return f"<crema run file {self.path}, closed>"
@@ -486,11 +524,3 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
             n_reasons = len(self.reasons)
             what += f" ({n_reasons} reason{'s' * (n_reasons > 1)})" if n_reasons else ""
         return f"<crema run file {self.path}: {what}, {n:,} chunks, {len(self)} tables>"
-
-
-def _is_run_file(path: pathlib.Path) -> bool:
-    try:
-        open(path).close()
-    except (OSError, RunFileError):
-        return False
-    return True

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ._attempts import SUPERSEDED
 from .fits import Floats
 from .reader import open as open_run
 from .schedule import Chunks, simulate
@@ -31,7 +32,6 @@ _LOOPBACK = {
     "::1",
     "localhost",
 }  # a worker's host, where the scheduler knows no other name of it
-_SUPERSEDED = 8  # bit of /chunks.quality
 _PAIRS_MAX = 400  # chunks that a line is fitted to
 _CHUNKS_MAX = 4_000_000  # of another size that are replayed: half a minute, 1 GB
 
@@ -228,7 +228,7 @@ def recorded(run: RunFile) -> Recorded:
     table = run.file["chunks"]
     rows = table[:]
     ok = np.isin(rows["status"], [_code(table, "ok"), _code(table, "partial")])
-    rows = rows[ok & (rows["quality"] & _SUPERSEDED == 0)]
+    rows = rows[ok & (rows["quality"] & SUPERSEDED == 0)]
     rows = rows[np.isfinite(rows["wall_s"]) & np.isfinite(rows["cpu_s"])]
     if not len(rows):
         raise ReplayError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..hook._printable import printable
+from ._attempts import failures
 from ._numbers import readable
 from .code.looks import Looks, NoLooksError, in_words
 from .compare import METRICS
@@ -30,6 +32,7 @@ ROWS_MAX = 20  # of a table with a row per dataset, worker, section
 _WIDE = 120  # columns of a terminal that have room for sentences in a table
 _SOURCE_LEAST = 12  # columns: less are not worth a piece of a line of code
 BOTTLENECKS_SHOWN = 5
+FAILURES_SHOWN = 3
 BOTTLENECK_LEAST = 0.01  # of the capacity
 
 # Title -> rows of summary/workflow, what people call them.
@@ -129,7 +132,7 @@ def render(run: RunFile) -> Group:
         *_sections(run),
         *_code(run),
     ]
-    return Group(verdict(run), *_bottlenecks(run), *parts, *_monitor(run))
+    return Group(verdict(run), *failed(run), *_bottlenecks(run), *parts, *_monitor(run))
 
 
 def verdict(run: RunFile) -> Text:
@@ -149,29 +152,78 @@ def verdict(run: RunFile) -> Text:
     return Text("\n").join(lines)
 
 
+Rows = list[tuple[str, ...]]
+
+
+def difference_tables(found: Comparison) -> list[tuple[str, tuple[str, ...], Rows]]:
+    """Title, headings and rows of what differs between two runs, set-up first."""
+    numbers = []
+    for name, (before, after, unit) in found.metrics.items():
+        change = f"{found.change_percent(name):+.1f} %".replace("-0.0", "+0.0") if before else "–"
+        if before > 0 and after >= 2 * before:
+            change = f"{readable(after / before)} times"
+        numbers.append((METRICS[name], quantity(before, unit), quantity(after, unit), change))
+    causes = [
+        (c.name.replace("_", " "), *map(seconds, (c.before_s, c.after_s, c.difference_s, c.noise_s)),
+         "changed" if c.moved else "")
+        for c in found.changes
+        if c.moved or c.share >= BOTTLENECK_LEAST
+    ]  # fmt: skip
+    set_up = [
+        (name, before or "–", after or "–") for name, (before, after) in found.settings.items()
+    ]
+    tables = [
+        ("Set-up that differs", ("", "before", "after"), set_up),
+        (f"Causes, {found.unit}", ("", "before", "after", "difference", "noise ±", ""), causes),
+        ("Numbers", ("", "before", "after", "change"), numbers),
+    ]
+    return [table for table in tables if table[2]]
+
+
+def _difference_lines(found: Comparison) -> list[str]:
+    """Below the first sentence."""
+    more = [] if found.sentence() == found.about_causes() else [found.about_causes()]
+    partial = [
+        f"Records are missing from {label}: its numbers may be too small."
+        for label in found.partial
+    ]
+    return [*more, found.noise, *partial]
+
+
 def difference(found: Comparison) -> Group:
     """What `crema diff` prints."""
-    table = _table(f"Causes, {found.unit}", "", "before", "after", "difference", "noise ±", "")
-    for c in found.changes:
-        if c.moved or c.share >= BOTTLENECK_LEAST:
-            numbers = (c.before_s, c.after_s, c.difference_s, c.noise_s)
-            table.add_row(
-                c.name.replace("_", " "), *map(seconds, numbers), "changed" if c.moved else ""
-            )
-    metrics = _table("Numbers", "", "before", "after", "change")
-    for name, (before, after, unit) in found.metrics.items():
-        change = f"{100 * (after / before - 1):+.1f} %".replace("-0.0", "+0.0") if before else "–"
-        metrics.add_row(METRICS[name], quantity(before, unit), quantity(after, unit), change)
-    settings = _table("Set-up that differs", "", "before", "after")
-    for column in settings.columns[1:]:
-        column.justify, column.no_wrap, column.overflow = "left", False, "fold"
-    for name, values in found.settings.items():
-        settings.add_row(name, *map(escape, values))
-    partial = [
-        Text(f"  records are missing from {label}", style="yellow") for label in found.partial
-    ]
-    tables = [t for t in (table, metrics, settings) if t.row_count]
-    return Group(Text(found.sentence(), style="bold"), Text(found.noise), *partial, *tables)
+    parts: list[Any] = []
+    for title, headings, rows in difference_tables(found):
+        table = _table(title, *headings)
+        if len(headings) == 3:  # settings, which may be long
+            for column in table.columns[1:]:
+                column.justify, column.no_wrap, column.overflow = "left", False, "fold"
+        for row in rows:
+            table.add_row(*map(escape, row))
+        parts.append(table)
+    lines = [Text(line) for line in _difference_lines(found)]
+    first = parts[:1] if found.settings else []
+    return Group(Text(found.sentence(), style="bold"), *first, *lines, *parts[len(first) :])
+
+
+def difference_as_markdown(found: Comparison) -> str:
+    """What `crema diff --markdown` prints; nothing of a user's text is Markdown or HTML."""
+
+    def plain(text: str) -> str:
+        text = re.sub(r"([\\`*_{}\[\]<|~!])", r"\\\1", " ".join(text.split()))
+        return re.sub(r"[@#&]", lambda sign: f"&#{ord(sign[0])};", text)  # of people and issues
+
+    sides = f"{', '.join(found.before)} → {', '.join(found.after)}"
+    lines = [f"**{plain(found.sentence())}**", f"\nRuns: {plain(sides)}"]
+    lines += [f"\n{plain(line)}" for line in _difference_lines(found)]
+    for title, headings, rows in difference_tables(found):
+        lines += ["", f"{title}:", ""]
+        rule = tuple(
+            "---" if i == 0 or len(headings) == 3 else "---:" for i in range(len(headings))
+        )
+        for row in (headings, rule, *rows):
+            lines.append(f"| {' | '.join(row if row is rule else map(plain, row))} |")
+    return "\n".join(lines)
 
 
 def run_list(frame: pd.DataFrame, width: int) -> Table | Text:
@@ -243,6 +295,17 @@ def _what(word: str, reasons: Sequence[Any]) -> list[Text]:
     return lines
 
 
+def failed(run: RunFile) -> list[Text]:
+    """A line for each file and exception with which attempts failed, the most frequent ones."""
+    found = failures(run)
+    lines = [Text(f"  failed: {each}", style="yellow") for each in found[:FAILURES_SHOWN]]
+    if rest := sum(len(each.rows) for each in found[FAILURES_SHOWN:]):
+        lines.append(
+            Text(f"  and {rest:,} more attempts failed: crema report lists them", style="yellow")
+        )
+    return lines
+
+
 def metrics(run: RunFile) -> list[Table]:
     """Metrics of the whole run, one table per subject.
 
@@ -303,12 +366,10 @@ def grows(row: Any) -> bool:
 
 
 def _saving(row: Any) -> str:
-    """How much shorter the run would be, with its bounds; files of 0.1.0 do not say."""
-    saving_s, lo, hi = (getattr(row, name, math.nan) for name in ("saving_s", "lo", "hi"))
-    bounds = (
-        f" ({readable(lo)} to {readable(hi)})" if math.isfinite(lo) and math.isfinite(hi) else ""
-    )
-    return seconds(saving_s) + bounds
+    """How much shorter the run would be, with its bounds."""
+    are_known = math.isfinite(row.lo) and math.isfinite(row.hi)
+    bounds = f" ({readable(row.lo)} to {readable(row.hi)})" if are_known else ""
+    return seconds(row.saving_s) + bounds
 
 
 def _monitor(run: RunFile) -> list[Table]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import warnings
 from typing import TYPE_CHECKING
 
 from ._errors import line
+from ._named import directory_of_runs
 from .reader import TIMES
 from .reader import open as open_run
 
@@ -46,11 +46,7 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
     """
     import pandas as pd
 
-    where = pathlib.Path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
-    if not where.is_dir():
-        if where.is_file():
-            raise NotADirectoryError(f"{where} is a file, not a directory: crema show {where}")
-        raise FileNotFoundError(f"there is no directory {where}")
+    where = directory_of_runs(directory)
     rows: list[dict] = []
     units: dict[str, str] = {}
     for path in sorted(where.glob("*.h5")):

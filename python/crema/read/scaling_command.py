@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 
 import click
 
+from ._arguments import json_option, say_json, several_runs
 from ._errors import plain_errors
 
-_files = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=pathlib.Path))
-_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 _to = click.Path(dir_okay=False, path_type=pathlib.Path)
 
 
 @click.command(short_help="Compare runs on different numbers of threads.")
-@_files
+@several_runs
 @click.option("--csv", "csv_file", type=_to, help="Also write the table to FILE.")
 @click.option(
     "--extra-p", type=_to, help="Write the seconds of the parts to FILE, in Extra-P's text format."
 )
 @click.option("--mixed", is_flag=True, help="Also accept runs of different input or chunk size.")
-@_json
+@json_option
 @plain_errors
 def scaling(
     files: tuple[pathlib.Path, ...],
     csv_file: pathlib.Path | None,
     extra_p: pathlib.Path | None,
     mixed: bool,
-    json_: bool,
+    as_json: bool,
 ) -> None:
     """Compare runs of one analysis on different numbers of threads, and fit laws to them.
 
@@ -52,14 +50,14 @@ def scaling(
             scaling_report.write_csv(series, file)
     if extra_p:
         extra_p.write_text(parts.extrap(series.parts), encoding="utf-8")
-    if json_:
-        click.echo(json.dumps(scaling_report.as_json(series), indent=1))
+    if as_json:
+        say_json(scaling_report.as_json(series))
     else:
         Console().print(scaling_report.render(series))
 
 
 @click.command("what-if", short_help="Predict a run with other threads or chunks.")
-@_files
+@several_runs
 @click.option("--threads", type=click.IntRange(1), help="Number of threads.")
 @click.option("--chunksize", type=click.IntRange(1), help="Events per chunk, approximately.")
 @click.option(
@@ -75,7 +73,7 @@ def scaling(
     type=click.FloatRange(0, min_open=True),
     help="Cores of all workers together, if the file does not have it.",
 )
-@_json
+@json_option
 @plain_errors
 def what_if(
     files: tuple[pathlib.Path, ...],
@@ -84,14 +82,14 @@ def what_if(
     input_speed: float,
     no_tail: bool,
     cores: float | None,
-    json_: bool,
+    as_json: bool,
 ) -> None:
     """Predict how long a run would take with other threads, chunks or input, by replaying it.
 
     Of several runs the one with the most threads is replayed; the others show whether the source of the input has a limit.
     """
     from .replay import replay
-    from .scaling_report import plain, what_if_lines
+    from .scaling_report import what_if_lines
 
     answer = replay(files).what_if(
         threads=threads,
@@ -100,7 +98,7 @@ def what_if(
         tail=not no_tail,
         cores=cores,
     )
-    if json_:
-        click.echo(json.dumps(plain(dataclasses.asdict(answer)), indent=1))
+    if as_json:
+        say_json(dataclasses.asdict(answer))
     else:
         click.echo("\n".join(what_if_lines(answer)))

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
-import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from ..hook._printable import printable
 from ._numbers import readable
+from .brief import finite
 from .fits import Estimate, FitError
 from .parts import BESIDE, Model
 from .report import percent, quantity, seconds
@@ -100,18 +100,7 @@ def as_json(series: Series) -> dict[str, Any]:
             },
             "predictions": [dataclasses.asdict(model.predict(k * largest)) for k in (2, 10)],
         }
-    return plain(found)
-
-
-def plain(value: Any) -> Any:
-    """The value with NaN and infinity replaced by null, as JSON needs."""
-    if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return finite(found)
 
 
 def write_csv(series: Series, file: TextIO) -> None:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from .replay import WhatIf
     from .usl import Usl
 
-SAME = 0.05  # threads, or events of a thread, that differ by no more count as the same
-
 
 class MixedRunsError(ValueError):
     """The runs are neither a strong nor a weak series; the message says which differ in what."""
@@ -301,8 +299,8 @@ def _kind(points: Sequence[Point], works: Sequence[dict[str, object]]) -> str:
     threads = [p.threads for p in points]
     if (
         len(load) == len(points)
-        and max(load) <= (1 + SAME) * min(load)
-        and max(threads) > (1 + SAME) * min(threads)
+        and max(load) <= (1 + fits.SAME) * min(load)
+        and max(threads) > (1 + fits.SAME) * min(threads)
     ):
         return "weak"
     raise MixedRunsError(
@@ -384,7 +382,7 @@ def _reference_of(points: Sequence[Point]) -> tuple[float, list[Point]]:
     if not known:
         return math.nan, []
     fewest = min(p.threads for p in known)
-    runs = [p for p in known if p.threads <= (1 + SAME) * fewest]
+    runs = [p for p in known if p.threads <= (1 + fits.SAME) * fewest]
     return sum(p.threads for p in runs) / len(runs), runs
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import pathlib
 import time
 
 import click
 
+from ._arguments import one_live_run, say_json
 from ._errors import plain_errors
 
 _START_S = 10.0  # to wait for a file that is being written again
@@ -17,7 +17,7 @@ _SEALED_S = 2.0  # to wait for the sealed file once the live one is gone
 
 
 @click.command(short_help="Watch a run while it is in progress.")
-@click.argument("file", required=False, type=click.Path(path_type=pathlib.Path))
+@one_live_run
 @click.option(
     "--events",
     type=click.IntRange(1),
@@ -26,24 +26,23 @@ _SEALED_S = 2.0  # to wait for the sealed file once the live one is gone
 @click.option("--once", is_flag=True, help="Print once and exit.")
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON each second.")
 @plain_errors
-def top(file: pathlib.Path | None, events: int | None, once: bool, json_: bool) -> None:
+def top(file: pathlib.Path, events: int | None, once: bool, json_: bool) -> None:
     """Watch a run while it is in progress: events per second, busy threads, where the time goes, gaps.
 
-    FILE is a live file (RUN.live.h5) or a directory of them, of which the newest is taken; CREMA_RUNS or the working directory if not
-    given. It ends with the run, or with Ctrl-C; the run does not notice. In a pipe or a file, it is printed again
+    RUN is a live file (RUN.live.h5), the label or the last digits of the id of its run, or a directory, of which the newest is taken;
+    CREMA_RUNS or the working directory if not given. It ends with the run, or with Ctrl-C; the run does not notice. In a pipe or a file, it is printed again
     whenever there is something new.
     """
-    from .live import Watch, newest_live
+    from .live import Watch
     from .reader import LIVE
     from .reader import open as open_run
 
-    path = newest_live(file) if file is None or file.is_dir() else file
-    if not path.name.endswith(LIVE):  # a live file may not be readable yet
-        with open_run(path) as run:
+    if not file.name.endswith(LIVE):  # a live file may not be readable yet
+        with open_run(file) as run:
             if not run.live:
-                raise click.ClickException(f"{path} is of a run that is over: crema show {path}")
+                raise click.ClickException(f"{file} is of a run that is over: crema show {file}")
     with contextlib.suppress(KeyboardInterrupt):
-        _follow(Watch(path, events), once, json_)
+        _follow(Watch(file, events), once, json_)
 
 
 def _follow(watch, once: bool, json_: bool) -> None:
@@ -81,10 +80,9 @@ def _follow(watch, once: bool, json_: bool) -> None:
 
 def _print(look, console, json_: bool) -> None:
     from .live import render
-    from .scaling_report import plain
 
     if json_:
-        click.echo(json.dumps(plain(dataclasses.asdict(look))))
+        say_json(dataclasses.asdict(look), indent=None)
     else:
         console.print(render(look))
 

@@ -219,7 +219,7 @@ def test_a_killed_worker_is_named_and_no_finished_chunk_is_missing(stack, tmp_pa
     must_have_every_chunk(done, path)
 
 
-def test_down_and_up_again_loses_nothing(stack, tmp_path, figure):
+def test_a_cluster_that_goes_down_and_up_again_loses_nothing(stack, tmp_path, figure):
     def restart(work):
         stack.compose("restart", "--timeout", "10", "sink")
         docker("kill", stack.id("aggregator"))
@@ -241,7 +241,7 @@ def test_down_and_up_again_loses_nothing(stack, tmp_path, figure):
     assert "COMPLETE" in said
 
 
-def test_without_any_agent_the_totals_are_the_same(stacks, tmp_path, figure):
+def test_totals_are_the_same_without_any_agent(stacks, tmp_path, figure):
     stack = stacks("compose.yaml", "compose.no-agents.yaml")
     stack.up("--scale", "worker=2")
     assert stack.ids("aggregator") == stack.ids("sink") == []
@@ -256,7 +256,7 @@ def test_without_any_agent_the_totals_are_the_same(stacks, tmp_path, figure):
 
 
 @pytest.mark.skipif(not can_drop(), reason="it takes root, nsenter and iptables to close a port")
-def test_where_no_port_is_open_records_travel_over_dask(stacks, tmp_path, figure):
+def test_records_travel_over_dask_where_no_port_is_open(stacks, tmp_path, figure):
     """The collector's pipeline is in the notebook's container, which nobody else can connect to."""
     stack = stacks("compose.yaml", "compose.no-agents.yaml")
     stack.up("--scale", "worker=2")

@@ -49,7 +49,7 @@ def test_a_study_leaves_a_run_file_for_each_number_of_workers(study):
     assert sorted(requested) == [1, 2]
 
 
-def test_its_table_is_that_of_the_files(study):
+def test_table_of_the_study_is_that_of_the_files(study):
     with (study / "scaling.csv").open() as f:
         rows = list(csv.DictReader(f))
     assert [row["verdict"] for row in rows] == ["COMPLETE"] * 2

@@ -18,6 +18,7 @@ from distributed import Client
 
 import measured_runs
 import workloads
+from children import Child, none_outlive_this
 from conftest import ROOT
 from ports import free_port
 from waiting import wait_for
@@ -187,18 +188,18 @@ def example(pool, services, tmp_path):
     to_sink = ("--sink", f"tcp://127.0.0.1:{sink.port()}")
     aggregator = services("crema-aggregator", "--bind", "tcp://0.0.0.0:*", *to_sink, *keys)
     port = free_port()
-    scheduler = subprocess.Popen(
+    scheduler = Child(
         [programs / "dask", "scheduler", "--port", str(port), "--no-dashboard"], cwd=work
     )
     (work / "analysis.py").write_text(ANALYSIS)
     given = {":5700": f":{aggregator.port()}", ":8786": f":{port}", "count=40": "count=2"}
 
-    def start(line: str, *arguments: str) -> subprocess.Popen:
+    def start(line: str, *arguments: str) -> Child:
         """A line that begins so or has it, with the ports of today."""
         (found,) = [text for text in lines if line in text]
         for old, new in given.items():
             found = found.replace(old, new)
-        return subprocess.Popen(
+        return Child(
             ["bash", "-c", f'{found} "$@"', "-", *arguments],
             cwd=work,
             env=environment,
@@ -207,7 +208,8 @@ def example(pool, services, tmp_path):
         )
 
     start.scheduler = f"tcp://{socket.getfqdn()}:{port}"
-    yield start
+    with none_outlive_this():
+        yield start
     scheduler.terminate()
     scheduler.wait(60)
 

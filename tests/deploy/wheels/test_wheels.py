@@ -24,7 +24,7 @@ MINUTE_S = 60
 
 
 @pytest.mark.parametrize("wheel", NATIVE, ids=name_of)
-def test_it_asks_for_an_old_glibc_and_for_nothing_else(wheel):
+def test_wheel_asks_for_an_old_glibc_and_for_nothing_else(wheel):
     said = subprocess.run(
         [TOOLS / "auditwheel", "show", wheel], check=True, capture_output=True, text=True
     ).stdout
@@ -38,7 +38,7 @@ SYSTEM = [("c", 6), ("m", 6), ("pthread", 0), ("dl", 2), ("rt", 1)]
 
 
 @pytest.mark.parametrize("wheel", NATIVE, ids=name_of)
-def test_it_holds_programs_and_the_licences_of_what_is_in_them(wheel):
+def test_wheel_holds_programs_and_the_licences_of_what_is_in_them(wheel):
     assert wheel.stat().st_size < 10e6
     with zipfile.ZipFile(wheel) as files:
         names = files.namelist()
@@ -50,7 +50,7 @@ def test_it_holds_programs_and_the_licences_of_what_is_in_them(wheel):
 
 
 @pytest.mark.parametrize("wheel", PURE, ids=name_of)
-def test_the_one_for_everybody_else_has_no_programs(wheel):
+def test_wheel_for_everybody_else_has_no_programs(wheel):
     with zipfile.ZipFile(wheel) as files:
         names = set(files.namelist())
     assert not names & PROGRAMS
@@ -59,7 +59,7 @@ def test_the_one_for_everybody_else_has_no_programs(wheel):
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("wheel", WHEELS, ids=name_of)
-def test_made_again_it_is_the_same_bytes(wheel, tmp_path):
+def test_wheel_made_again_is_the_same_bytes(wheel, tmp_path):
     time_of_commit = subprocess.check_output(["git", "log", "-1", "--format=%ct"], cwd=ROOT)
     with zipfile.ZipFile(wheel) as files:
         newest = max(info.date_time for info in files.infolist())
@@ -85,7 +85,7 @@ def test_an_analysis_is_measured_from_an_empty_environment(measured):
 
 
 @pytest.mark.timeout(1800)
-def test_it_takes_less_than_a_minute_from_pip_install_to_a_verdict(measured, capsys):
+def test_way_from_pip_install_to_a_verdict_takes_less_than_a_minute(measured, capsys):
     """Where coffea and Dask are installed. Of cores that are busy with something else the CPU time counts."""
     wall_s = measured.installed_s + measured.took_s
     took = f"installed in {measured.installed_s:.1f} s, verdict after {measured.took_s:.1f} s more"
@@ -97,7 +97,7 @@ def test_it_takes_less_than_a_minute_from_pip_install_to_a_verdict(measured, cap
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("wheel", PURE, ids=name_of)
-def test_the_one_for_everybody_else_reads_and_says_what_collecting_needs(wheel, measured, tmp_path):
+def test_wheel_for_everybody_else_reads_and_says_what_collecting_needs(wheel, measured, tmp_path):
     programs = environment(tmp_path / "venv", f"{wheel}[plots]", "distributed")
     assert "COMPLETE" in run(programs, "crema", "show", str(measured.path)).stdout
     page = tmp_path / "page.html"

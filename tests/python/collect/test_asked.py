@@ -95,7 +95,7 @@ def test_a_worker_of_an_earlier_version_is_asked_by_the_client(
     assert asked == {"run": 3, "crema_end": 1, "plugin-remove": 2, "unanswered": 2}
 
 
-def test_where_the_scheduler_has_an_earlier_version_the_client_asks(
+def test_client_asks_where_the_scheduler_has_an_earlier_version(
     client, asked, tmp_path, monkeypatch
 ):
     monkeypatch.delattr(scheduler, "stop")
@@ -120,7 +120,7 @@ def in_groups(monkeypatch) -> list[str]:
     return sent
 
 
-def test_of_many_workers_on_a_host_one_passes_messages_on(client, asked, in_groups, tmp_path):
+def test_one_of_many_workers_on_a_host_passes_messages_on(client, asked, in_groups, tmp_path):
     """The scheduler sends three messages to one of two workers, which sends each of the three to both."""
     mc = run(client, tmp_path)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
@@ -166,7 +166,7 @@ def test_workers_beside_one_that_has_left_are_asked(
 
 @pytest.mark.parametrize("few", [1, 8], ids=["passed on", "one by one"])
 @pytest.mark.parametrize("position", [0, 1])
-def test_only_a_worker_that_does_not_answer_is_late(client, few, position, monkeypatch):
+def test_a_worker_that_does_not_answer_is_late_and_no_other(client, few, position, monkeypatch):
     """Also if others share its message, or if it is the one that should pass the message on."""
     monkeypatch.setattr(_messages, "FEW", few)
     here = list(client.cluster.workers.values())

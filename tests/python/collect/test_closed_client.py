@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from distributed import Client, Scheduler
-from test_collector import assert_nothing_left
 
 import crema
 from clusters import LocalCluster
 from crema.collect import _cluster, _host_agent, _reach
 from crema.hook import _agent, scheduler
 from crema.hook.scheduler import CLIENT_AGAIN
+from run_traces import assert_nothing_left
 
 NOWHERE = "tcp://192.0.2.1:9"  # of a network for documentation: records travel over Dask
 

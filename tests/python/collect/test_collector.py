@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import gc
 import os
-import pathlib
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import types
 import uuid
@@ -25,32 +23,10 @@ import crema
 from children import Child
 from coffea_runs import run_coffea
 from crema.collect import _attributes, _client, _cluster, _dialogue, _pipeline, _service
+from run_traces import assert_nothing_left, run_dir, running
 from synthetic_runs import make_run
 from waiting import wait_for
 from workloads import DijetProcessor
-
-
-def run_dir(mc) -> pathlib.Path:
-    return pathlib.Path(tempfile.gettempdir(), f"crema-{os.getuid()}", mc.run_id)
-
-
-def running(marker: str) -> list[str]:
-    """Command lines that hold `marker`, dashes aside."""
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if marker.replace("-", "") in line.replace("-", ""):
-            found.append(line)
-    return found
-
-
-def assert_nothing_left(mc) -> None:
-    assert not running(mc.run_id)
-    assert not run_dir(mc).exists()
-
 
 # -------------------------------------------------------------- identity and attributes
 
@@ -89,7 +65,7 @@ def test_the_prefix_of_a_function_is_that_of_its_tasks(client, function):
     future.cancel()
 
 
-def test_without_a_processor_there_is_no_prefix():
+def test_prefixes_are_none_without_a_processor():
     assert _attributes.processor_prefixes(None) == []
 
 
@@ -276,6 +252,32 @@ def test_a_slow_git_is_not_waited_for(answers, tmp_path, monkeypatch):
     assert process.poll() is not None, "it goes on"
 
 
+def test_the_commit_is_that_of_the_processors_directory(tmp_path, monkeypatch):
+    code, elsewhere = tmp_path / "code", tmp_path / "elsewhere"
+    code.mkdir()
+    elsewhere.mkdir()
+    (code / "its_analysis.py").write_text(
+        "from workloads import DijetProcessor\n\n\nclass Mine(DijetProcessor):\n    pass\n"
+    )
+
+    def git(*arguments):
+        who = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+        done = subprocess.run(["git", *who, *arguments], cwd=code, check=True, capture_output=True)
+        return done.stdout.decode().strip()
+
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "mine")
+    monkeypatch.syspath_prepend(code)
+    monkeypatch.chdir(elsewhere)
+    from its_analysis import Mine
+
+    with crema.MetricsCollector(processor_instance=Mine(), output=tmp_path, quiet=True) as mc:
+        wait_for(lambda: mc._git is None or mc._git._process.poll() is not None, 30, "git")
+    with crema.open(mc.path) as run:
+        assert run.attributes["git_commit"] == git("rev-parse", "HEAD")
+
+
 def test_own_checkpointer_keeps_working(fileset, tmp_path):
     from coffea import processor
     from coffea.nanoevents import NanoAODSchema
@@ -436,7 +438,7 @@ def test_a_silent_aggregator_is_refused(tmp_path, monkeypatch):
     assert_nothing_left(mc)
 
 
-def test_without_keys_nothing_goes_to_another_host(tmp_path, monkeypatch):
+def test_a_collector_without_keys_sends_nothing_to_another_host(tmp_path, monkeypatch):
     monkeypatch.setenv("CREMA_AGGREGATOR", "tcp://192.0.2.1:5700")
     monkeypatch.setattr(_dialogue, "OPEN_S", 0.1)
     for insecure, why in (("", "in the clear"), ("1", "no aggregator answered")):
@@ -458,7 +460,7 @@ def test_missing_keys_are_refused(tmp_path, monkeypatch):
         pytest.fail("the analysis ran")
 
 
-def test_in_a_notebook_the_lines_about_a_run_are_wrapped(tmp_path, monkeypatch):
+def test_lines_about_a_run_are_wrapped_in_a_notebook(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     monkeypatch.setattr("rich.jupyter.display", lambda segments, text: shown.append(text))
@@ -530,7 +532,7 @@ def test_a_block_of_a_collector_inside_its_own_ends_nothing(fileset, tmp_path):
     assert mc.get_metrics()["total_events"] == report["entries"]
 
 
-def test_without_a_run_file_nothing_raises_after_the_block(tmp_path, capsys):
+def test_a_collector_without_a_run_file_raises_nothing_after_the_block(tmp_path, capsys):
     mc = crema.MetricsCollector("not a client", output=tmp_path)
     with mc:
         pass

@@ -86,7 +86,7 @@ FEW = {0, 13, 47, 64}
 @pytest.mark.parametrize(
     "n", [n if n in FEW else pytest.param(n, marks=pytest.mark.slow) for n in range(65)]
 )
-def test_with_few_descriptors_at_the_entry_the_analysis_runs(n, tmp_path):
+def test_analysis_runs_with_few_descriptors_at_the_entry(n, tmp_path):
     found, said = run(AT_ENTRY, tmp_path, n)
     assert found["result"] == sum(range(1000))
     if found["verdict"] == "UNKNOWN":
@@ -105,7 +105,7 @@ def test_with_few_descriptors_at_the_entry_the_analysis_runs(n, tmp_path):
 @pytest.mark.parametrize(
     "script", [INSIDE, pytest.param(ON_DASK, marks=pytest.mark.slow)], ids=["here", "on Dask"]
 )
-def test_where_descriptors_go_inside_the_block_the_analysis_runs(script, how, tmp_path):
+def test_analysis_runs_where_descriptors_go_inside_the_block(script, how, tmp_path):
     found, said = run(script, tmp_path, how)
     assert found["result"] == sum(range(1000))
     assert found["verdict"] == "COMPLETE", (found, said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pathlib
@@ -25,6 +24,7 @@ from crema.collect._service import LocalService
 from crema.hook import _agent, _config, _records, _spool
 from crema.hook._programs import program
 from crema.read.command import main
+from small_disks import disk
 from waiting import wait_for
 
 NOBODY = 65534
@@ -44,18 +44,6 @@ def fresh():
     _config._temporary.cache_clear()
     yield
     _config._temporary.cache_clear()
-
-
-@contextlib.contextmanager
-def disk(path: pathlib.Path, options: str):
-    path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", path]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip(missing.MOUNTS)
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "--lazy", path], check=True)
 
 
 # -------------------------------------------------------------- what is installed
@@ -100,7 +88,7 @@ def test_packages_outside_the_tested_versions_are_named(tmp_path, monkeypatch):
     assert only(_installed.packages(), "h5py").what == "h5py is not installed"
 
 
-def test_where_a_package_is_missing_that_crema_requires_the_rest_is_said():
+def test_a_missing_package_that_crema_requires_is_said_with_the_rest():
     code = "import sys; sys.modules['google.protobuf'] = None; import crema; print(crema.doctor())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "crema-sink" in done.stdout
@@ -214,7 +202,7 @@ def of(directory):
     return [f for f in _undelivered.undelivered() if f.where == str(directory)]
 
 
-def test_what_nobody_delivers_is_a_problem_and_with_an_agent_none(private, agent):
+def test_records_that_nobody_delivers_are_a_problem_and_with_an_agent_none(private, agent):
     run, other = uuid.uuid4(), uuid.uuid4()
     spool = _config.HookConfig(run.hex).spool_dir()
     assert spool.parent == private
@@ -256,7 +244,7 @@ def test_spools_of_other_hosts_and_damaged_ones(private):
     assert len(found) == 1
 
 
-def test_what_was_delivered_is_not_found(private, tmp_path):
+def test_records_that_were_delivered_are_not_found(private, tmp_path):
     with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
         crema.record_metric("crumbs", 1)
         spool = mc._service.spool
@@ -332,7 +320,7 @@ def open_directory():
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason=missing.OTHER_USERS)
-def test_what_belongs_to_somebody_else_is_named(open_directory, monkeypatch, agent):
+def test_keys_and_spool_of_somebody_else_are_named(open_directory, monkeypatch, agent):
     keys, spool = open_directory / "keys", open_directory / "spool"
     subprocess.run([program("crema-aggregator"), "--make-keys", keys], check=True)
     keys.chmod(0o755)
@@ -479,7 +467,7 @@ def test_hosts_that_reach_nothing_are_named(client, monkeypatch):
     assert found.status == PROBLEM and "cannot connect to tcp://127.0.0.1:9" in found.what
 
 
-def test_whoever_else_answers_at_an_address_is_not_taken_for_the_aggregator(client, monkeypatch):
+def test_another_server_at_an_address_is_not_taken_for_the_aggregator(client, monkeypatch):
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as somebody:
@@ -522,7 +510,7 @@ def test_an_empty_cluster_a_closed_client_and_nobody(monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["foo", "http://here", "tcp://", ""])
-def test_what_is_no_address_is_said_in_a_line_and_at_once(tmp_path, address):
+def test_an_address_that_is_none_is_said_in_a_line_and_at_once(tmp_path, address):
     """Dask's client complained of it when it was collected, after up to 20 s."""
     code = f"from crema.read.command import main\nmain(['doctor', '--scheduler', {address!r}])"
     began = time.monotonic()
@@ -559,7 +547,7 @@ def test_the_command_prints_a_line_per_finding_and_its_status_says_problems(clie
     assert all(line.split()[0] in (OK, WARNING, PROBLEM) for line in ran.output.splitlines())
 
 
-def test_in_a_notebook_it_prints_the_same(client, tmp_path):
+def test_findings_print_the_same_in_a_notebook(client, tmp_path):
     found = crema.doctor(client, output=tmp_path)
     assert repr(found).count("\n") == len(found) - 1
     assert found.problems == [f for f in found if f.status == PROBLEM]

@@ -184,7 +184,7 @@ def test_hooks_of_several_runs_are_undone_with_the_last_in_any_order():
     assert Runner.__dict__["run"] is before
 
 
-def test_what_another_put_in_its_place_meanwhile_stays(monkeypatch):
+def test_a_function_that_another_put_in_its_place_stays(monkeypatch):
     from coffea.processor import Runner
 
     monkeypatch.setattr(Runner, "run", Runner.__dict__["run"])
@@ -415,7 +415,7 @@ def test_every_name_of_the_collector_is_there(roasted, capsys):
     assert counts == expected
 
 
-def test_of_two_results_of_a_chunk_its_dataset_has_one(roasted, tmp_path):
+def test_a_dataset_has_one_of_two_results_of_a_chunk(roasted, tmp_path):
     """The other was lost with its worker and computed again; it is not in coffea's output."""
     collector, report = roasted
     copy = shutil.copy(collector.path, tmp_path / "superseded.h5")
@@ -430,7 +430,7 @@ def test_of_two_results_of_a_chunk_its_dataset_has_one(roasted, tmp_path):
     assert events == report["entries"] - rows["n_events"][0]
 
 
-def test_what_was_read_of_each_file_is_a_share_of_its_tree(roasted):
+def test_bytes_read_of_each_file_are_a_share_of_its_tree(roasted):
     collector, _ = roasted
     metrics = collector.get_metrics()
     with crema.open(collector.path) as run:
@@ -447,7 +447,7 @@ def test_what_was_read_of_each_file_is_a_share_of_its_tree(roasted):
     assert metrics["avg_branches_read_percent"] == pytest.approx(branches)
 
 
-def test_what_a_context_of_the_users_own_measures_is_recorded(roasted):
+def test_measurements_of_a_context_of_the_users_own_are_recorded(roasted):
     collector, report = roasted
     with crema.open(collector.path) as run:
         custom = run["custom"]
@@ -472,7 +472,7 @@ def test_span_metrics_are_dasks(roasted):
 
 
 @pytest.mark.parametrize("turn", [1, -1])
-def test_what_was_read_and_written_is_in_bytes_everything_else_in_seconds(turn):
+def test_spans_of_reads_and_writes_are_in_bytes_all_others_in_seconds(turn):
     """Whatever comes last; Dask meters the disk in seconds, counts and bytes."""
     units = {"seconds": 2.0, "count": 3.0, "bytes": 5e6}
     spans = {
@@ -560,7 +560,7 @@ def test_the_backend_is_dask_or_refused(tmp_path):
             crema.MetricsCollector(output=tmp_path, **wrong)
 
 
-def test_without_a_run_file_nothing_raises(tmp_path, capfd):
+def test_methods_of_roastcoffea_raise_nothing_without_a_run_file(tmp_path, capfd):
     mc = crema.MetricsCollector(output=tmp_path)
     assert mc.get_metrics() == {} and mc.span_metrics == {}
     mc.print_summary()
@@ -571,7 +571,7 @@ def test_without_a_run_file_nothing_raises(tmp_path, capfd):
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_no_wrong_call_raises(recorded, tmp_path, caplog):
+def test_wrong_calls_raise_nothing(recorded, tmp_path, caplog):
     import contextlib
 
     def wrong():
@@ -640,7 +640,7 @@ def test_the_numbers_do_not_depend_on_savemetrics(client, fileset, tmp_path):
     assert "Not compared" not in compared.noise
 
 
-def test_what_has_opening_in_it_is_not_compared(client, fileset, tmp_path, monkeypatch):
+def test_times_with_opening_in_them_are_not_compared(client, fileset, tmp_path, monkeypatch):
     """As a coffea would be recorded whose events nobody sees being made."""
     from coffea import processor
 
@@ -672,6 +672,7 @@ def test_what_has_opening_in_it_is_not_compared(client, fileset, tmp_path, monke
     compared = compare(*paths)
     assert not {"opening", "compute", "input"} & {change.name for change in compared.changes}
     assert "core_efficiency" not in compared.metrics and "Not compared" in compared.noise
+    assert all(name in compared.noise for name in ("file", "lock", "service", "sleep"))
 
 
 def test_the_settings_of_the_runner_are_in_the_file(client, fileset, tmp_path):

@@ -14,7 +14,6 @@ import threading
 import time
 
 import pytest
-from test_collector import assert_nothing_left, run_dir
 
 import crema
 from children import Child
@@ -22,6 +21,7 @@ from crema.collect import _host_agent, _marking, _runner, _service
 from crema.collect._dialogue import Dialogue
 from crema.hook._agent import agent_of, lock_is_held
 from crema.hook._config import HookConfig
+from run_traces import assert_nothing_left, run_dir
 from waiting import wait_for
 
 # Loaded into every program that is started here, and sleeps at the end of agents alone.
@@ -297,7 +297,7 @@ def test_a_block_on_a_cluster_that_never_began_leaves_nothing(client, tmp_path, 
     wait_for(lambda: not spool.exists() and agent_of(spool) is None, 10, "an end of the agent")
 
 
-def test_when_the_wait_fails_a_file_is_made_of_what_has_arrived(tmp_path, monkeypatch, capfd):
+def test_a_file_is_made_of_what_has_arrived_when_the_wait_fails(tmp_path, monkeypatch, capfd):
     """As in a generator that is closed with its interpreter, when nothing can be imported any more."""
 
     def fail(*arguments):

@@ -56,7 +56,7 @@ def what_stays(client: Client) -> collections.Counter:
     return collections.Counter(found)
 
 
-def test_nothing_of_a_run_stays_in_the_cluster(client, tmp_path, monkeypatch):
+def test_a_run_leaves_nothing_in_the_cluster(client, tmp_path, monkeypatch):
     monkeypatch.setattr(scheduler, "LATE_S", 0.05)
 
     def run() -> None:

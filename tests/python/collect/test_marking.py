@@ -27,7 +27,7 @@ def marks(client, futures) -> list[str | None]:
     return [(tasks[future.key].annotations or {}).get(MARK_RUN) for future in futures]
 
 
-def test_what_is_submitted_inside_has_the_mark_of_the_innermost_block(client):
+def test_tasks_submitted_inside_have_the_mark_of_the_innermost_block(client):
     before = Client.__dict__["_graph_to_futures"]
     with _marking.marked("outer"):
         futures = [client.submit(abs, -1)]

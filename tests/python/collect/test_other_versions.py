@@ -13,11 +13,11 @@ import sys
 import time
 
 import pytest
-from test_collector import assert_nothing_left
 
 import crema
 from children import Child
 from crema.hook import _columns
+from run_traces import assert_nothing_left
 
 VERSION = "9.9.1"
 # The tests' own installation is found by a hook that comes before every path.
@@ -141,7 +141,7 @@ def test_another_version_of_the_same_protocol_records(same_protocol, tmp_path):
     assert set(at.values()) <= recorded
 
 
-def test_who_speaks_another_protocol_works_and_is_named_with_its_version(
+def test_a_worker_with_another_protocol_works_and_is_named_with_its_version(
     other_protocol, tmp_path, capfd
 ):
     workers = {"ours": None, "early": other_protocol}

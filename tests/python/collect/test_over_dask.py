@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -21,6 +22,7 @@ from clusters import LocalCluster
 from coffea_runs import run_coffea
 from crema.collect import _reach
 from crema.hook import _broker
+from crema.hook._way import Way
 from waiting import wait_for
 from workloads import DijetProcessor
 
@@ -131,7 +133,7 @@ def test_the_next_worker_takes_the_way_over(cluster_of_its_own, elsewhere, tmp_p
 
 
 @pytest.mark.slow
-def test_nobody_is_lost_when_the_scheduler_and_the_notebook_stand_still(
+def test_workers_are_not_lost_when_the_scheduler_and_the_notebook_stand_still(
     cluster_of_its_own, tmp_path
 ):
     """Eight seconds each: longer than an agent that is connected directly would wait for an answer."""
@@ -223,7 +225,7 @@ def test_a_connection_that_is_reset_costs_what_dask_says_and_the_records_arrive(
 # -------------------------------------------------------------- keys
 
 
-def test_no_secret_travels(client, tmp_path, monkeypatch):
+def test_secrets_do_not_travel(client, tmp_path, monkeypatch):
     """Every pickle of the run is looked at; a host's agent has a pair of its own, and who logs an event is let in."""
     import pickle as standard
 
@@ -303,7 +305,7 @@ def test_malformed_late_and_unknown_calls_harm_nobody(cluster_of_its_own, tmp_pa
     assert set(client.nthreads()) == workers
 
 
-def test_nothing_of_the_way_stays_on_the_cluster(client, tmp_path):
+def test_way_over_dask_leaves_nothing_on_the_cluster(client, tmp_path):
     def held(dask_scheduler) -> list[str]:
         from crema.hook._broker import nothing
 
@@ -320,12 +322,28 @@ def test_nothing_of_the_way_stays_on_the_cluster(client, tmp_path):
     assert client.run_on_scheduler(held) == []
 
 
+def test_way_that_is_closed_is_removed_without_a_word(tmp_path, caplog):
+    """Python 3.13 would remove it by the name under which it was bound, which begins with the number of a descriptor."""
+
+    async def open_and_close():
+        way = Way(None, tmp_path)
+        await asyncio.wait_for(way._keeper, 20)
+        assert (tmp_path / "way").exists()
+        others = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
+        way.close()
+        await asyncio.sleep(0.1)
+        for each in others:
+            os.close(each)
+
+    asyncio.run(open_and_close())
+    assert [path.name for path in tmp_path.iterdir()] == ["way.lock"]
+    assert caplog.text == ""
+
+
 # -------------------------------------------------------------- the scheduler's part alone
 
 
 def in_a_loop(coroutine):
-    import asyncio
-
     return asyncio.run(asyncio.wait_for(coroutine, 20))
 
 
@@ -337,10 +355,8 @@ class Scheduler:
         return self.handlers[_broker.operation(name, "r")]
 
 
-def test_what_the_scheduler_holds_is_bounded_and_a_reply_is_the_permission_to_send_more():
+def test_messages_that_the_scheduler_holds_are_bounded_and_a_reply_permits_more():
     async def fill() -> None:
-        import asyncio
-
         scheduler = Scheduler()
         broker = _broker.Broker("r")
         broker.serve(scheduler)
@@ -369,8 +385,6 @@ def test_an_answer_that_nobody_waits_for_takes_nothing():
     """A collector whose call was cut off asks anew: what comes then is for the new call."""
 
     async def ask_twice() -> None:
-        import asyncio
-
         scheduler = Scheduler()
         broker = _broker.Broker("r")
         broker.serve(scheduler)

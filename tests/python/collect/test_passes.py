@@ -383,7 +383,7 @@ def test_chunks_of_a_call_that_failed_do_not_stand_for_missing_ones(fileset, tmp
     assert began_ns.between(start_ns, end_ns).all()
 
 
-def test_what_dask_kept_of_a_call_that_failed_is_not_missing(client, fileset, tmp_path):
+def test_chunks_that_dask_kept_of_a_failed_call_are_not_missing(client, fileset, tmp_path):
     """A notebook keeps the traceback of a cell that failed, and with it the futures: the next call uses what they have."""
     held = []
     marks = tmp_path / "marks"

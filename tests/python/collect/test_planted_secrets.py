@@ -86,7 +86,7 @@ def holders(*directories: pathlib.Path) -> list[pathlib.Path]:
 
 
 @pytest.mark.slow
-def test_nothing_of_a_run_holds_a_planted_secret(server, tmp_path, monkeypatch, capfd):
+def test_a_run_holds_no_planted_secret(server, tmp_path, monkeypatch, capfd):
     output = tmp_path / "output"
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["run.py", "--token", "S3CRET-argv"])

@@ -65,7 +65,7 @@ def test_the_start_of_a_pool_is_not_a_late_worker(fileset, tmp_path):
 
 
 @pytest.mark.slow
-def test_between_pools_there_are_no_threads(fileset, tmp_path):
+def test_threads_are_none_between_pools(fileset, tmp_path):
     with MetricsCollector(processor_instance=support.Counter(), output=tmp_path, quiet=True) as mc:
         support.run(_pool(2)(), mc.checkpointer, fileset, support.Counter())
         time.sleep(3)
@@ -75,7 +75,7 @@ def test_between_pools_there_are_no_threads(fileset, tmp_path):
     assert spent["absent"] > 2 * 3 - 1 and causes["starved"] > 2 * 3 - 1
 
 
-def test_this_process_is_there_all_the_time(fileset, tmp_path):
+def test_own_process_is_there_all_the_time(fileset, tmp_path):
     make = functools.partial(processor.IterativeExecutor, status=False)
     causes, spent, sentences, chunks, known, _ = _told(_measured(make, fileset, tmp_path))
     assert causes[LATE] == 0 and "came late" not in sentences

@@ -42,7 +42,7 @@ def test_a_file_that_takes_long_is_said_after_two_seconds(at, capsys):
     assert "for 7 s" in capsys.readouterr().err
 
 
-def test_what_is_waited_for_is_said_every_five_seconds(at, capsys):
+def test_reason_of_a_wait_is_said_every_five_seconds(at, capsys):
     for now_s in range(12):
         at(now_s, state(_client.BARRIER, missing=3, waiting_for=["a\n", "b", "c", "d"]))
     said = capsys.readouterr().err.splitlines()

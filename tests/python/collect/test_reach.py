@@ -36,13 +36,13 @@ def test_arguments_come_before_variables(advertise, port, environ, wanted):
 
 
 @pytest.mark.parametrize("port", ["x", "1-2-3", 0, 65536, "200-100", (1, 2, 3), 1.5j])
-def test_what_is_no_port_raises_at_once(port):
+def test_a_port_that_is_none_raises_at_once(port):
     with pytest.raises(ValueError, match="is not a port or range of ports"):
         crema.MetricsCollector(port=port)
 
 
 @pytest.mark.parametrize("advertise", ["tcp://10.0.0.7", "a b", "host:port", ",".join("abcdefghi")])
-def test_what_is_no_address_raises_at_once(advertise):
+def test_an_address_that_is_none_raises_at_once(advertise):
     with pytest.raises(ValueError, match="advertise: "):
         crema.MetricsCollector(advertise=advertise)
 
@@ -52,7 +52,7 @@ def test_a_cluster_on_loopback_keeps_the_aggregator_there(client):
 
 
 @pytest.mark.parametrize("advertise", ["", "there:4000"])
-def test_without_a_cluster_nothing_leaves_this_host(advertise, monkeypatch):
+def test_a_plan_without_a_cluster_stays_on_this_host(advertise, monkeypatch):
     """Nor is psutil needed, which comes with distributed."""
     monkeypatch.setitem(sys.modules, "psutil", None)
     assert Reach(advertise).plan(None) == Plan(LOOPBACK, (LOOPBACK,))

@@ -53,7 +53,7 @@ def test_one_that_is_stopped_does_not_hold_the_collector(link):
     wait_for(lambda: answers(link), 10, "what was begun is not finished")
 
 
-def test_it_ends_with_its_collector(link):
+def test_relay_ends_with_its_collector(link):
     process = link._process
     began = time.monotonic()
     link.close()

@@ -52,7 +52,7 @@ def test_uproots_report_by_partition_is_taken(tmp_path, by_dataset):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("dask_awkward") is None, reason=missing.DASK_AWKWARD)
-def test_it_is_what_uproot_makes(tmp_path, capsys):
+def test_a_report_is_what_uproot_makes(tmp_path, capsys):
     import dask
     from coffea import dataset_tools
     from coffea.nanoevents import BaseSchema
@@ -82,7 +82,7 @@ def test_it_is_what_uproot_makes(tmp_path, capsys):
 @pytest.mark.parametrize(
     "report", [{"no": [1, 2]}, ak.Array([1, 2]), "a text", 7], ids=["lists", "array", "text", "int"]
 )
-def test_what_is_no_report_is_said(tmp_path, capsys, report):
+def test_a_report_that_is_none_is_said(tmp_path, capsys, report):
     with crema.MetricsCollector(output=tmp_path) as mc:
         mc.set_coffea_report(report)
         assert "coffea's report is not recorded" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from crema.read.html.page import write_text
         "run.py --secret S3CRET --key S3CRET --n 4",
     ],
 )
-def test_no_secret_is_left_and_the_rest_is(given, monkeypatch):
+def test_secrets_are_removed_and_the_rest_stays(given, monkeypatch):
     monkeypatch.setattr("sys.argv", shlex.split(given))
     found = of_client({"note": given})
     for text in (found["note"], found["cmdline"]):
@@ -34,7 +34,7 @@ def test_no_secret_is_left_and_the_rest_is(given, monkeypatch):
 
 
 @pytest.mark.parametrize("given", ["run.py --keys-dir /a --n 4", "mail me@host", "tokens: 5"])
-def test_what_is_no_secret_stays(given):
+def test_text_that_is_no_secret_stays(given):
     assert of_client({"note": given})["note"] == given
 
 

@@ -21,6 +21,7 @@ from crema.collect import _keys, _killed
 from crema.collect._dialogue import Dialogue
 from crema.collect._service import LocalService
 from crema.hook._programs import program
+from run_traces import running
 from waiting import wait_for
 
 SERVICE = """
@@ -80,17 +81,6 @@ def kill(collector):
     collector.communicate()
 
 
-def running(marker: str) -> list[str]:
-    lines = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        lines += [line] if marker in line else []
-    return lines
-
-
 def test_keys_go_when_the_collector_is_killed(tmp_path):
     collector, run_dir = start(SERVICE, uuid.uuid4(), tmp_path)
     held = [run_dir / "keys", run_dir / "agent-keys"]
@@ -140,7 +130,7 @@ def test_an_agent_that_has_just_taken_its_spool_is_told_to_deliver(tmp_path):
         [sys.executable, "-c", LATE, "--spool", str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
     assert agent.stdout.readline() == "held\n"
-    _killed._signal_agent(tmp_path, signal.SIGUSR1, time.monotonic() + 20)
+    _killed.signal_agent(tmp_path, signal.SIGUSR1, time.monotonic() + 20)
     assert agent.wait(10) == 0
 
 
@@ -182,7 +172,7 @@ def test_a_killed_notebook_that_had_changed_its_temporary_directory_leaves_its_f
 @pytest.mark.parametrize(
     "how", ["", *(pytest.param(how, marks=pytest.mark.slow) for how in OTHER_TMP)]
 )
-def test_what_workers_of_a_killed_notebook_wrote_is_in_its_file(how, tmp_path, monkeypatch):
+def test_records_of_workers_of_a_killed_notebook_are_in_its_file(how, tmp_path, monkeypatch):
     """They end with it, and their agent finds no aggregator any more."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     for name in ("tmp", "other", "out"):
@@ -196,7 +186,7 @@ def test_what_workers_of_a_killed_notebook_wrote_is_in_its_file(how, tmp_path, m
         wait_for(lambda: all(path.exists() for path in last), 60, "the last tasks did not run")
         kill(collector)
         wait_for(lambda: not run_dir.exists(), 120, "the directory stays")
-        wait_for(lambda: not running(run_dir.name.replace("-", "")), 10, "a program stays")
+        wait_for(lambda: not running(run_dir.name), 10, "a program stays")
         (path,) = (tmp_path / "out").glob("*.h5")
         with crema.open(path) as run:
             assert run.verdict == "PARTIAL"
@@ -250,7 +240,7 @@ def test_a_child_that_outlives_a_killed_notebook_delays_nothing(tmp_path):
         os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 
 
-def test_what_lay_in_a_spool_with_a_long_name_is_delivered_too(tmp_path, monkeypatch):
+def test_a_spool_with_a_long_name_is_delivered_too(tmp_path, monkeypatch):
     """A socket has no longer path than 107 bytes."""
     long, output = tmp_path / ("long" * 20), tmp_path / "out"
     long.mkdir()
@@ -267,21 +257,21 @@ def test_what_lay_in_a_spool_with_a_long_name_is_delivered_too(tmp_path, monkeyp
 
 def test_a_file_that_holds_more_stays(tmp_path):
     with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
-        store = mc._service.store
-        shutil.copytree(store, tmp_path / "early")
+        journals = mc._service.store.glob
+        journal = wait_for(lambda: next(journals("*/*.journal"), None), what="a journal").parent
+        early = shutil.copytree(journal, tmp_path / "early" / journal.name)
         for i in range(100):
             crema.record_metric("crumbs", i)
-    (early,) = (tmp_path / "early").glob("*/*.journal")
     whole = mc.path.read_bytes()
-    _killed._rebuild(early.parent, mc.path)
+    _killed._rebuild(early, mc.path)
     assert mc.path.read_bytes() == whole
     less = tmp_path / "less.h5"
-    _killed._rebuild(early.parent, less)
+    _killed._rebuild(early, less)
     assert 0 <= _killed._records(less) < _killed._records(mc.path)
     assert "run_not_ended" in {reason["code"] for reason in crema.open(less).reasons}
 
 
-def test_what_cannot_be_made_is_named(tmp_path):
+def test_a_file_that_cannot_be_made_is_named(tmp_path):
     collector, run_dir = start(NOTEBOOK, tmp_path)
     blocker = tmp_path / f"{run_dir.name}.h5"
     blocker.mkdir()  # no file can take its name

@@ -13,8 +13,6 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from test_collector import assert_nothing_left, run_dir
-from test_doctor import disk
 
 import crema
 from children import Child
@@ -25,6 +23,8 @@ from crema.hook.chunks import ChunkHook
 from crema.hook.nanny import NannyHook
 from crema.hook.scheduler import SchedulerHook
 from crema.hook.worker import WorkerHook
+from run_traces import assert_nothing_left, run_dir
+from small_disks import disk
 
 NO_CREMA = "import sys\nsys.modules['crema'] = None\n"
 OTHER_CREMA = """
@@ -51,7 +51,7 @@ def config():
     return HookConfig("01a20000000070008000000000000001", server_key="k", agent_options=("--x",))
 
 
-def test_what_travels_unpickles_where_crema_is_not():
+def test_hooks_unpickle_where_crema_is_not():
     settings = config()
     name = f"crema-{settings.run_id}"
     plugin = "distributed.diagnostics.plugin"
@@ -67,7 +67,7 @@ def test_an_earlier_version_that_has_no_plugin_for_nannies_starts_its_workers():
     assert arrives(NannyHook(config()), preamble)[1] == "NannyPlugin"
 
 
-def test_where_crema_is_the_hooks_arrive_whole():
+def test_hooks_arrive_whole_where_crema_is():
     for hook in (ChunkHook, WorkerHook, SchedulerHook, NannyHook):
         thing = hook(config())
         found = arrives(thing, "")
@@ -138,7 +138,7 @@ def test_the_analysis_runs_unrecorded_and_one_line_says_why(broken, tmp_path, ca
 
 
 @pytest.mark.parametrize("error", [RuntimeError("boom"), MemoryError(), KeyError("x")])
-def test_no_exception_of_crema_passes(error, tmp_path, monkeypatch, capfd):
+def test_exceptions_of_crema_do_not_pass(error, tmp_path, monkeypatch, capfd):
     def fail(*args, **kwargs):
         raise error
 
@@ -155,7 +155,7 @@ def test_no_exception_of_crema_passes(error, tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.parametrize("n", range(9))
-def test_where_threads_or_processes_are_used_up_the_analysis_runs(n, tmp_path, monkeypatch, capfd):
+def test_analysis_runs_where_threads_or_processes_are_used_up(n, tmp_path, monkeypatch, capfd):
     """From the n-th thread on none can be started."""
     start, left = threading.Thread.start, [n]
 
@@ -371,7 +371,7 @@ def test_a_block_that_never_began_leaves_nothing(where, how, tmp_path, monkeypat
     assert "kept in" not in capfd.readouterr().err
 
 
-def test_without_a_standard_error_nothing_is_printed_elsewhere(tmp_path, monkeypatch, capfd):
+def test_messages_without_a_standard_error_are_printed_nowhere(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(sys, "stderr", None)
     with crema.MetricsCollector(output="/proc/nowhere") as mc:
         pass

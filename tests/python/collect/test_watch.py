@@ -66,7 +66,7 @@ def test_a_cluster_without_workers_is_named_once_with_the_time():
         ),
     ],
 )  # fmt: skip
-def test_what_dask_will_do_is_said_as_far_as_it_is_known(case, said):
+def test_plans_of_dask_are_said_as_far_as_they_are_known(case, said):
     seen = Cluster(**case)
     for now_s, n in ((0.0, 1), (10.0, 0), (60.0, 0)):
         line = seen.at(now_s, n)

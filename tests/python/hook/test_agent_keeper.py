@@ -211,7 +211,7 @@ def test_a_number_in_a_lock_is_signalled_only_if_it_is_that_directorys_agent(spo
     wait_for(lambda: not one.is_held())
 
 
-def test_when_the_writers_have_ended_an_agent_is_started_only_for_what_they_left(spool, tmp_path):
+def test_an_agent_is_started_after_the_writers_only_for_what_they_left(spool, tmp_path):
     one = keeper(spool, tmp_path)
     one.writers_end()
     one.check()
@@ -221,7 +221,7 @@ def test_when_the_writers_have_ended_an_agent_is_started_only_for_what_they_left
     wait_for(one.is_held)
 
 
-def test_nobody_waits_for_the_start(spool, tmp_path, monkeypatch):
+def test_a_check_does_not_wait_for_the_start(spool, tmp_path, monkeypatch):
     monkeypatch.setattr(_agent.AgentKeeper, "_start_alone", lambda self: time.sleep(5))
     one = keeper(spool, tmp_path)
     began = time.monotonic()

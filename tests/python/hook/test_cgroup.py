@@ -67,14 +67,14 @@ def test_a_container_sees_the_top_alone(own, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "0::/\n", "3:cpu:/gone (deleted)\n", None])
-def test_what_cannot_be_seen_is_not_known(own, text):
+def test_numbers_that_cannot_be_seen_are_not_known(own, text):
     if text is not None:
         own.write_text(text)
     assert all(math.isnan(each) for each in _cgroup.Quota().throttled())
     assert (_cgroup.oom_kills(), _cgroup.memory_limit_b()) == (0, -1)
 
 
-def test_no_quota_is_no_share(groups):
+def test_share_is_unknown_without_a_quota(groups):
     groups.write(groups.jobs, "max", 100, 10)
     quota = _cgroup.Quota()
     for _ in range(2):

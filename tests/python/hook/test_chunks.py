@@ -57,7 +57,7 @@ def iterative(retries=0):
     return processor.IterativeExecutor(status=False, retries=retries)
 
 
-def test_it_is_a_checkpointer_and_travels_light(settings):
+def test_hook_is_a_checkpointer_and_travels_light(settings):
     hook = ChunkHook(settings)
     assert isinstance(hook, processor.CheckpointerABC)
     raw = pickle.dumps(hook)
@@ -93,7 +93,7 @@ def test_iterative(settings, fileset):
     assert {n.text for (kind, _), n in stream.names.items() if kind == "branch"} == {"x"}
 
 
-def test_without_metrics_the_rest_is_as_with_them(settings, fileset):
+def test_chunks_without_metrics_have_the_rest(settings, fileset):
     support.run(iterative(), ChunkHook(settings), fileset, support.Counter(), savemetrics=False)
     rows = spool_reader.chunks(streams_of(settings))
     assert len(rows) == 9 and (rows.open_s > 0).all() and (rows.wall_s > 0.015).all()
@@ -219,7 +219,7 @@ def test_trouble_of_its_own_stays_inside(settings, caplog):
     assert stream.chunks().status.tolist() == ["lost", "ok"]
 
 
-def test_no_spool_no_record_no_error(tmp_path, caplog):
+def test_a_hook_without_a_spool_records_nothing_and_raises_nothing(tmp_path, caplog):
     (tmp_path / "in the way").touch()
     made = support.HookConfig(
         str(support.uuid.uuid4()), spool=str(tmp_path / "in the way" / "spool")
@@ -251,7 +251,7 @@ def test_an_operators_spool_comes_first(tmp_path, monkeypatch):
     assert made.serves()
 
 
-def test_after_the_end_of_its_run_a_process_records_no_more(settings):
+def test_a_process_records_no_more_after_the_end_of_its_run(settings):
     hook = ChunkHook(settings)
     hook.load(META, None)
     hook.save({}, META, None)
@@ -496,7 +496,7 @@ def test_the_peak_of_the_process_is_that_of_every_chunk_it_fell_into(settings):
     assert rows.rss_end_b[2] < high - (32 << 20) and rows.rss_peak_b[3] < high - (32 << 20)
 
 
-def test_it_is_a_checkpointer_though_coffea_was_half_imported_when_it_arrived():
+def test_hook_is_a_checkpointer_though_coffea_was_half_imported_when_it_arrived():
     """A worker unpickles it in one thread while another one imports coffea for the first time."""
     script = """
 import sys

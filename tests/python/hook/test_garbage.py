@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import gc
+import subprocess
+import sys
 import threading
 import time
 
@@ -76,7 +78,7 @@ def only_when_asked():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_it_is_the_cpu_time_of_the_thread_that_collects(settings, only_when_asked):
+def test_garbage_is_the_cpu_time_of_the_thread_that_collects(settings, only_when_asked):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         run = processor.Runner(
             executor=processor.FuturesExecutor(pool=pool, workers=2, status=False),
@@ -109,3 +111,43 @@ def test_callbacks_that_the_analysis_removes_are_not_missed(tmp_path):
         run(hook_support.make_files(tmp_path, 1), clears, treename="Events")
     gc.callbacks[:] = before
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+
+
+FRAMES = """
+import gc, sys, threading, time
+from crema.hook._process import garbage
+
+def leaf(n):
+    return [n] if n == 0 else leaf(n - 1)
+
+def until_the_end(call, *args):
+    while time.monotonic() < end:
+        call(*args)
+
+garbage.start()
+sys.setswitchinterval(1e-6)
+gc.set_threshold(3)
+end = time.monotonic() + 3
+threads = [threading.Thread(target=until_the_end, args=(leaf, 5)) for _ in range(2)]
+threads += [threading.Thread(target=until_the_end, args=(lambda: sys._current_frames(),)) for _ in range(2)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+gc.disable()
+sys._current_frames()
+assert not gc.isenabled()
+gc.enable()
+assert threading.get_ident() in sys._current_frames()
+assert gc.isenabled()
+garbage.stop()
+gc.disable()
+gc.collect()
+assert sys._current_frames()[threading.get_ident()] is sys._getframe()
+assert gc.collect() == 0, "frames that are let go are freed at once, with what they hold"
+"""
+
+
+def test_garbage_clock_stops_no_thread_while_others_take_all_frames():
+    """Dask's profiler takes them a hundred times per second: python/cpython#106883."""
+    subprocess.run([sys.executable, "-c", FRAMES], check=True, timeout=60)

@@ -171,7 +171,7 @@ def test_metrics_of_a_dask_run_are_in_the_file(on_dask):
 
 
 @pytest.mark.parametrize("executor", ["iterative", "futures"])
-def test_with_a_decorator_alone_other_executors_record_the_same(
+def test_other_executors_record_the_same_with_a_decorator_alone(
     executor, fileset, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(_runner, "_replace_all", lambda: None)  # as where the Runner is elsewhere
@@ -220,7 +220,7 @@ def test_decorator_and_checkpointer_make_one_attempt(settings, fileset):
 
 
 @pytest.mark.parametrize("output", instrumented.OUTPUTS)
-def test_whatever_the_output_is(settings, fileset, output):
+def test_sections_are_recorded_whatever_the_output_is(settings, fileset, output):
     one = {"dijet": next(iter(fileset.values()))}
     result = run(iterative(), one, instrumented.Sections(output), ChunkHook(settings))
     n = len(result["processed"])
@@ -420,7 +420,7 @@ def test_asyncio_tasks_and_generators_do_not_mix(settings):
     }
 
 
-def test_outside_of_a_run_nothing_happens_at_next_to_no_cost(fileset):
+def test_calls_outside_of_a_run_do_nothing_at_next_to_no_cost(fileset):
     assert not _recorder.recording()
     path = next(iter(next(iter(fileset.values()))["files"]))
     events = NanoEventsFactory.from_root({path: "Events"}, schemaclass=Schema).events()
@@ -474,7 +474,7 @@ def test_mistakes_are_logged_once_and_counted_and_never_raise(settings, caplog):
     assert (metric.metric, metric.unit, metric.value) == ("3", "None", 1.0)
 
 
-def test_what_is_no_chunk_is_no_attempt(settings, fileset):
+def test_a_call_on_anything_but_a_chunk_is_no_attempt(settings, fileset):
     """A decorated function called on anything else works, and records no chunk."""
 
     @crema.track_metrics

@@ -17,8 +17,10 @@ import pytest
 import crema
 import hook_support as support
 import spool_reader
+from children import Fork
 from crema.hook import _kernel, _looking, _recorder, _stacks, _waits
 from crema.hook.chunks import ChunkHook
+from waiting import wait_for
 
 META = {
     "dataset": "ds",
@@ -96,16 +98,10 @@ def slow_server():
             time.sleep(0.1)
             connection.sendall(b"x")
 
-    pid = os.fork()
-    if pid == 0:
-        try:
-            serve()
-        finally:
-            os._exit(0)
+    server = Fork(serve)
     yield listener.getsockname()
     listener.close()
-    os.kill(pid, 9)
-    os.waitpid(pid, 0)
+    server.end()
 
 
 def line_here() -> int:
@@ -294,7 +290,7 @@ def test_the_gil_is_found_by_trying_and_nothing_is_recorded_where_looks_are_off(
 def test_a_stream_that_ends_while_its_tasks_are_looked_at_loses_nothing(recorded):
     """As on a worker that is retired: the thread that looks may be in the middle of a look."""
     recorder, switched_s = _recorder.process_recorder(recorded.settings), sys.getswitchinterval()
-    looks = _looking.Looks(recorder, None)
+    looks = _looking.Looks(recorder, None, _stacks.Stacks())
 
     def look() -> None:
         for n in range(20000):
@@ -311,6 +307,32 @@ def test_a_stream_that_ends_while_its_tasks_are_looked_at_loses_nothing(recorded
     finally:
         sys.setswitchinterval(switched_s)
     assert recorder.stream.dropped == 0
+
+
+def test_two_runs_on_one_worker_have_the_same_times_of_a_task(recorded):
+    recorder, done = _recorder.process_recorder(recorded.settings), threading.Event()
+
+    def work() -> None:
+        while not done.wait(0.002):
+            sum(range(20_000))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    both = [_looking.start(recorder, 60.0, lambda: {thread.ident: "task"}) for _ in range(2)]
+    try:
+        sampler = _looking._sampler
+        wait_for(lambda: sampler._finder is not None, what="the sampler's thread")
+        for _ in range(10):
+            time.sleep(0.02)
+            sampler._look()
+        first, second = (looks._others["task"] for looks in both)
+    finally:
+        done.set()
+        thread.join()
+        for looks in both:
+            _looking.stop(looks)
+    assert 0 < first.cpu_ns < first.wall_ns
+    assert (first.cpu_ns, first.wait_ns) == (second.cpu_ns, second.wait_ns)
 
 
 @pytest.mark.timing
@@ -345,11 +367,11 @@ def test_a_look_reads_one_file_for_each_thread_and_so_does_a_cut(recorded, monke
 
 
 def test_a_child_of_a_process_that_looks_starts_without_looks(recorded):
+    def must_not_look() -> None:
+        assert _looking._sampler is None
+
     def work() -> None:
         time.sleep(0.1)
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0 if _looking._sampler is None else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert Fork(must_not_look).wait() == 0
 
     recorded.chunk(work)

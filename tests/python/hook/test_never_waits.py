@@ -72,7 +72,7 @@ def _by_hook(frame):
     return []
 
 
-def test_no_event_loop_waits_for_crema(waits, tmp_path):
+def test_event_loops_do_not_wait_for_crema(waits, tmp_path):
     """Worker, scheduler and client are in this process, each step of a run is gone through, an agent that is killed too."""
     fileset = support.make_files(tmp_path, 1)
     with (

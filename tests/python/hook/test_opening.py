@@ -201,7 +201,9 @@ def test_opening_and_process_each_have_their_times(executor, fileset, tmp_path, 
     must_tell_apart(row, marks)
 
 
-def test_so_have_they_in_a_chunk_that_fails(executor, fileset, tmp_path, marks):
+def test_opening_and_process_are_told_apart_in_a_chunk_that_fails(
+    executor, fileset, tmp_path, marks
+):
     (row,) = recorded(executor, fileset, tmp_path, Worker(fails=True)).itertuples()
     assert row.status == "error"
     must_tell_apart(row, marks)
@@ -225,7 +227,7 @@ class Marked(Worker):
         return super().process(events)
 
 
-def test_what_nobody_saw_of_opening_is_unknown(fileset, tmp_path, marks):
+def test_opening_that_nobody_saw_is_unknown(fileset, tmp_path, marks):
     settings = support.config(tmp_path)
     _recorder.announce(settings)
     try:

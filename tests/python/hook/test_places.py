@@ -31,7 +31,7 @@ def test_a_directory_without_locks_is_passed_over(nowhere, tmp_path):
     assert _config._temporary(str(tmp_path)) == str(tmp_path)
 
 
-def test_where_everybody_gets_the_lock_it_does_not_work(monkeypatch, tmp_path):
+def test_locks_do_not_work_where_everybody_gets_them(monkeypatch, tmp_path):
     monkeypatch.setattr(_config.fcntl, "flock", lambda file, operation: None)
     assert not _config.locks_files(str(tmp_path))
     _config._temporary.cache_clear()
@@ -69,7 +69,7 @@ def test_another_run_may_remove_the_directory_of_all_runs(tmp_path, monkeypatch,
         os.umask(umask)
 
 
-def test_what_cannot_be_made_is_an_error(tmp_path):
+def test_a_directory_that_cannot_be_made_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError):
         _config.make_private_dir(tmp_path / "file")

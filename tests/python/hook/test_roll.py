@@ -20,7 +20,7 @@ def test_an_answer_that_is_lost_leaves_the_processes_beside_the_worker_unknown()
     assert "no answer" in rows[1].text
 
 
-def test_no_answer_at_all_is_that_of_each_worker_whose_end_is_not_known():
+def test_a_scheduler_that_did_not_answer_stands_for_each_worker_whose_end_is_not_known():
     roll = Roll()
     ended = Writer("tcp://B", state=ENDED, stream=STREAM[::-1], last=7, uuid="uuid-B")
     roll.add([A, ended, _writers.unknown("tcp://C", "left")._replace(uuid="uuid-C")])
@@ -55,7 +55,7 @@ print(_writers.registered(here, "a-run"))
 """
 
 
-def test_that_nobody_has_registered_is_seen_without_a_descriptor(tmp_path):
+def test_an_empty_roll_is_seen_without_a_descriptor(tmp_path):
     command = [sys.executable, "-c", WITHOUT_DESCRIPTORS, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["Too many open files", "[]"], done.stderr

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 
 import pytest
 
@@ -17,13 +16,7 @@ import spool_reader
 from children import Child, Fork
 from crema.hook import _recorder, _records, _secrets, _spool
 from crema.hook._config import HookConfig
-
-INFO = _records.stream_info({"python_version": "3"}, run_id=uuid.uuid4().bytes, kind=0, host="h")
-HEARTBEATS = _records.HEARTBEATS
-
-
-def beat(n: int) -> bytes:
-    return HEARTBEATS.batch([HEARTBEATS.row(t_ns=n, sent=n)])
+from heartbeats import HEARTBEATS, INFO, beat
 
 
 def read_one(directory) -> spool_reader.Stream:
@@ -31,7 +24,7 @@ def read_one(directory) -> spool_reader.Stream:
     return stream
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_records_that_are_written_are_read(tmp_path):
     writer = _spool.StreamWriter(tmp_path, INFO)
     assert writer.append(_records.BATCH, beat(7))
     stream = read_one(tmp_path)
@@ -131,6 +124,24 @@ def test_limits_that_were_met_are_written_as_metrics(tmp_path):
     assert stream.names["metric", 0].text == "crema.limit.writer_arrivals"
 
 
+def test_a_limit_that_is_met_while_they_are_written_counts_once(tmp_path):
+    writer = _spool.StreamWriter(tmp_path, INFO)
+    writes = threading.Thread(target=writer.write_limits)
+
+    class MetDuringAWrite(dict):
+        def get(self, *key):
+            value = super().get(*key)
+            writes.start()
+            writes.join(0.2)  # it waits for this thread, or it is over
+            return value
+
+    writer._limits_met = MetDuringAWrite(writer_stacks=1)
+    writer.limit_met("writer_stacks")
+    writes.join()
+    writer.write_limits()
+    assert read_one(tmp_path).table("custom").value.sum() == 2
+
+
 @pytest.mark.slow
 def test_ten_thousand_workers_have_a_name_each(tmp_path):
     writer = _spool.StreamWriter(tmp_path, INFO)
@@ -183,7 +194,7 @@ def test_a_short_write_leaves_nothing(tmp_path, monkeypatch):
     assert read_one(tmp_path).end.dropped == 1
 
 
-def test_where_nothing_can_be_taken_back_a_new_segment_begins(tmp_path, monkeypatch):
+def test_a_new_segment_begins_where_nothing_can_be_taken_back(tmp_path, monkeypatch):
     writer = _spool.StreamWriter(tmp_path, INFO)
     real = os.write
 
@@ -205,14 +216,15 @@ def test_a_full_disk_is_counted_and_survived(tmp_path):
     script = f"""
 import pathlib, resource, signal, sys
 sys.path[:0] = {sys.path!r}
-import test_spool as t
+from crema.hook import _records, _spool
+from heartbeats import INFO, beat
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-writer = t._spool.StreamWriter(pathlib.Path({str(tmp_path)!r}), t.INFO)
+writer = _spool.StreamWriter(pathlib.Path({str(tmp_path)!r}), INFO)
 soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
-kept = sum(writer.append(t._records.BATCH, t.beat(n)) for n in range(100))
+kept = sum(writer.append(_records.BATCH, beat(n)) for n in range(100))
 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-assert writer.append(t._records.BATCH, t.beat(1000))
+assert writer.append(_records.BATCH, beat(1000))
 writer.close()
 print(kept, writer.dropped)
 """
@@ -254,7 +266,7 @@ def test_a_stream_that_opens_does_not_look_at_all_others(tmp_path, monkeypatch):
     assert looks == [1]
 
 
-def test_no_room_at_all_is_an_error_of_opening(tmp_path):
+def test_a_spool_without_any_room_is_an_error_of_opening(tmp_path):
     (tmp_path / f"sp-{'0' * 32}-{1:016x}").write_bytes(bytes(5000))
     with pytest.raises(OSError, match="no room"):
         _spool.StreamWriter(tmp_path, INFO, limit_bytes=1000)
@@ -306,7 +318,7 @@ print(next(sections) + 2 * next(handlers), recorder.stream.dropped)
 """
 
 
-def test_what_records_in_the_middle_of_a_record_does_not_wait_for_itself(tmp_path):
+def test_a_handler_that_records_within_a_record_does_not_wait_for_itself(tmp_path):
     """Python runs signal handlers, and finalizers of garbage, between any two instructions of a thread."""
     script = [sys.executable, "-c", RECORDS_IN_A_HANDLER, str(tmp_path)]
     ran = subprocess.run(script, capture_output=True, text=True, timeout=60, check=True)
@@ -337,11 +349,12 @@ def test_kill_leaves_every_record_whose_append_returned(tmp_path):
     script = f"""
 import pathlib, sys
 sys.path[:0] = {sys.path!r}
-import test_spool as t
-writer = t._spool.StreamWriter(pathlib.Path({str(tmp_path)!r}), t.INFO)
+from crema.hook import _records, _spool
+from heartbeats import INFO, beat
+writer = _spool.StreamWriter(pathlib.Path({str(tmp_path)!r}), INFO)
 n = 0
 while True:
-    writer.append(t._records.BATCH, t.beat(n))
+    writer.append(_records.BATCH, beat(n))
     sys.stdout.write(f"{{n}}\\n"); sys.stdout.flush()
     n += 1
 """

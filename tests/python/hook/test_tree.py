@@ -13,21 +13,22 @@ from distributed import Client
 
 import hook_support as support
 import spool_reader
+from children import Child, Fork
 from clusters import LocalCluster
 from crema.hook import _recorder, _tree, _writers
 
 SPIN = "import time\nuntil = time.thread_time() + {s}\nwhile time.thread_time() < until: pass"
 
 
-def start_child(seconds: float, then: str = "") -> subprocess.Popen:
-    return subprocess.Popen(
+def start_child(seconds: float, then: str = "") -> Child:
+    return Child(
         [sys.executable, "-c", SPIN.format(s=seconds) + "\nprint(flush=True)\n" + then],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
 
 
-def end(child: subprocess.Popen) -> None:
+def end(child: Child) -> None:
     child.communicate()
 
 
@@ -54,10 +55,7 @@ def test_children_count_alive_and_ended():
 
 def test_a_childs_pages_that_are_shared_count_once():
     block = bytearray(os.urandom(1 << 20)) * 200
-    pid = os.fork()
-    if pid == 0:
-        time.sleep(60)
-        os._exit(0)
+    child = Fork(lambda: time.sleep(60))
     try:
         tree = _tree.Tree()
         assert tree.used().memory == _tree.RSS
@@ -71,8 +69,7 @@ def test_a_childs_pages_that_are_shared_count_once():
         assert psutil.Process().memory_info().rss > len(block)
         assert used.rss_b < rss_b - len(block) / 2
     finally:
-        os.kill(pid, 9)
-        os.waitpid(pid, 0)
+        child.end()
 
 
 def test_a_child_that_records_itself_is_not_its_parents():

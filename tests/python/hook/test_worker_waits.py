@@ -64,6 +64,35 @@ def test_the_gil_is_held_by_python_and_by_nothing_else(work, low, high):
     assert low <= np.mean(looks) <= high
 
 
+@pytest.mark.parametrize(
+    ("running_ns", "no_core_ns", "held"), [(0, 0, 1), (5e6, 0, 0), (0, 5e6, 0)]
+)
+def test_a_gil_is_held_only_while_its_thread_neither_runs_nor_waits_for_a_core(
+    monkeypatch, running_ns, no_core_ns, held
+):
+    """Time that a hypervisor took counts as running, where the kernel does not know of it. On a clock of our own."""
+
+    class Clock:
+        now_ns = running_so_far_ns = waited_ns = 0
+
+        def sleep(self, _):
+            self.now_ns, self.running_so_far_ns, self.waited_ns = int(5e6), running_ns, no_core_ns
+
+        def perf_counter_ns(self):
+            return self.now_ns
+
+        def thread_time_ns(self):
+            return self.running_so_far_ns
+
+        def __getattr__(self, name):  # for other threads
+            return getattr(time, name)
+
+    clock = Clock()
+    monkeypatch.setattr(_process, "time", clock)
+    monkeypatch.setattr(_process, "_schedstat", lambda _: (0, clock.waited_ns))
+    assert _process.gil_held() == held
+
+
 @pytest.mark.timing
 def test_waiting_for_a_core_is_counted_of_the_threads_asked_for():
     """Two threads want one core all the time, one sleeps; what ended is not lost, and each is counted once."""
@@ -110,7 +139,7 @@ def test_a_workers_samples_count_the_threads_of_tasks_alone(client, tmp_path):
     assert len(grown) == 2 and (grown < 0.3).all()
 
 
-def test_where_the_threads_of_tasks_are_not_known_neither_is_their_waiting(client, tmp_path):
+def test_waiting_of_tasks_is_unknown_where_their_threads_are(client, tmp_path):
     settings = support.config(tmp_path)
     client.run(_add_executor)
     try:

@@ -50,7 +50,13 @@ SHOWS_EMPTY = {
 # What each of them is, and words of which one is in the message.
 BAD = {
     "missing.h5": ["there is no", "No such file"],
-    "directory": ["is a directory", "a directory", "no run is in progress", "0 runs"],
+    "directory": [
+        "is a directory",
+        "a directory",
+        "no run is in progress",
+        "0 runs",
+        "there is no run file",
+    ],
     "cut.h5": ["truncated"],
     "flipped.h5": ["damaged", "not a run file"],
     "header.h5": ["damaged", "not a run file"],
@@ -268,7 +274,7 @@ def test_a_run_file_whose_attributes_cannot_be_read_is_damaged_and_not_of_anothe
     assert f"{bad} is damaged: " in ran.stderr
 
 
-def test_what_a_damaged_file_shows_is_not_to_be_trusted(files, tmp_path):
+def test_a_damaged_file_is_shown_as_not_to_be_trusted(files, tmp_path):
     bad, live = tmp_path / "bad.h5", files / "x.live.h5"
     shutil.copy(files / "good.h5", bad)
     with h5py.File(bad, "r+") as file:
@@ -301,7 +307,7 @@ def test_a_file_on_which_hdf5_comes_to_no_end_is_not_read(files, tmp_path, words
     assert "came to no end" in ran.stderr
 
 
-def test_whatever_a_changed_file_leads_to_is_said_in_a_line(files, tmp_path):
+def test_errors_of_a_changed_file_are_said_in_a_line(files, tmp_path):
     bad = tmp_path / "bad.h5"
     shutil.copy(files / "good.h5", bad)
     with h5py.File(bad, "r+") as file:

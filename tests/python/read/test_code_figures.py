@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import pathlib
 import re
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ import subprocess
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.colors import to_hex
-from test_page import HOSTILE, unpack
 
 import crema
 from crema.read.code.looks import Looks
@@ -22,10 +20,10 @@ from crema.read.html.page import document, flame
 from crema.read.plots import code
 from crema.read.plots._style import STATES
 from looked_runs import Look, write_looks
+from page_kit import HOSTILE, STUB, unpack
 from synthetic_runs import make_run
 
 CODE = "/home/user/analysis/dijets.py"
-STUB = pathlib.Path(__file__).parents[2] / "lib/page_script.js"
 LOOKS = [
     Look(3.0, "cpu", (f"{CODE}:57:process:user", "awkward/sum.py:5:sum:library"), section=0),
     Look(1.0, "gil", (f"{CODE}:57:process:user",), worker=1, section=1),

@@ -112,7 +112,7 @@ def test_a_terminal_without_a_width_shows_all(measured):
 
 
 @pytest.mark.parametrize("width", ["60", "80", "160"])
-def test_no_sentence_of_the_diagnosis_is_cut_off(measured, monkeypatch, width):
+def test_sentences_of_the_diagnosis_are_not_cut_off(measured, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", width)
     printed = " ".join(crema_command("show", measured.path, "--all").split())
     with crema.open(measured.path) as run:
@@ -268,7 +268,7 @@ def test_errors_are_a_line(measured, tmp_path):
         ["scaling", "--extra-p", "{a}", "{b}"],
     ],
 )
-def test_nothing_is_written_over_a_run_file(measured, tmp_path, arguments):
+def test_a_run_file_is_not_written_over(measured, tmp_path, arguments):
     files = {name: shutil.copy(measured.path, tmp_path / f"{name}.h5") for name in "ab"}
     before = measured.path.read_bytes()
     said = crema_command(*(a.format(**files) for a in arguments), code=1)
@@ -298,7 +298,9 @@ def changed(source, path, cause=None, factor=1.0, least_s=4.0, **attributes):
 def test_a_run_does_not_differ_from_itself(measured):
     found = compare(measured.path, measured.path)
     assert found.moved == []
-    assert found.sentence() == "No cause changed by more than the noise."
+    assert found.sentence().startswith("As fast within 3 %: ")
+    assert "differs" not in found.sentence() and " it " not in found.sentence()
+    assert found.about_causes() == "No cause changed by more than the noise."
     assert found.noise.startswith("Within-run noise only")
     assert found.settings == {}
     assert set(found.metrics) <= set(METRICS)
@@ -320,20 +322,6 @@ def with_metrics(source, path, **factors):
     return path
 
 
-def test_a_wall_time_that_changed_without_a_cause_is_explained(measured, tmp_path):
-    def sentence(**factors):
-        return compare(
-            measured.path, with_metrics(measured.path, tmp_path / "b.h5", **factors)
-        ).sentence()
-
-    assert sentence(wall_time=1.05) == "No cause changed by more than the noise."
-    assert sentence(wall_time=0.5).startswith(
-        "No cause changed by more than the noise, but the wall time did: "
-    )
-    assert sentence(wall_time=0.5, total_cores=2.0).endswith("threads on average.")
-    assert sentence(wall_time=2.0, total_events=2.0).endswith(" events.")
-
-
 def test_noise_that_is_not_known_is_no_judgement(measured, tmp_path):
     after = changed(measured.path, tmp_path / "b.h5", "input", 3.0)
     for path in (measured.path, after):
@@ -344,8 +332,181 @@ def test_noise_that_is_not_known_is_no_judgement(measured, tmp_path):
             f["chunks"].resize(15, axis=0)
     found = compare(*few)
     assert found.moved == []
-    assert "Noise unknown: input took" in found.sentence()
-    assert "fewer than 16 chunks" in found.sentence()
+    assert "Noise unknown: input took" in found.about_causes()
+    assert "fewer than 16 chunks" in found.about_causes()
+
+
+# Wall time and capacity grow by a half; sentence by what else differs: seconds of causes, metrics, settings, chunks.
+SENTENCES = {
+    "nothing": ({}, {}, {}, "no cause changed by more than the noise."),
+    "threads": (
+        {}, {"total_cores": 1 / 1.5}, {},
+        ", because its threads were 1.33 on average in place of 2.",
+    ),
+    "a cause": ({"compute": 1.8}, {}, {}, ", because of compute ("),
+    "bytes": (
+        {"compute": 1.8}, {"total_bytes_read_coffea": 5.0}, {"chunksize": np.int64(100)},
+        ", because it reads 5 times as many bytes (chunksize 500 -> 100).",
+    ),
+    "chunks": (
+        {"opening": 4.0}, {"num_chunks": 5.0, "total_bytes_read_coffea": 1.5}, {},
+        ", because it has 5 times as many chunks.",
+    ),
+    "bytes that a little more were read": (
+        {"compute": 1.8}, {"total_bytes_read_coffea": 1.1}, {}, "; it reads 10 % more bytes.",
+    ),
+    "fewer bytes": (
+        {"compute": 1.8}, {"total_bytes_read_coffea": 0.5}, {}, "; it reads 50 % fewer bytes.",
+    ),
+    "another cause than bytes": (
+        {"sleep": 1.8}, {"total_bytes_read_coffea": 5.0}, {},
+        ", because of sleep (",
+    ),
+    "the code too": (
+        {"compute": 1.8}, {"total_bytes_read_coffea": 5.0}, {"site": "cafe"},
+        "; it reads 5 times as many bytes; set-up differs: site unknown -> cafe.",
+    ),
+    "a small cause": (
+        {"compute": 1.2}, {"total_bytes_read_coffea": 5.0}, {},
+        "; the cause is not known: what changed by more than the noise explains less than half of it; it reads 5 times as many bytes.",
+    ),
+    "few chunks and a little": (
+        {"compute": 1.3}, {"total_bytes_read_coffea": 5.0}, {"n_chunks": 15},
+        "; the cause is not known: a run has fewer than 16 chunks, which show no noise; it reads 5 times as many bytes.",
+    ),
+    "few chunks and much": (
+        {"compute": 1.8}, {"total_bytes_read_coffea": 5.0}, {"n_chunks": 15},
+        ", because it reads 5 times as many bytes.",
+    ),
+    "few chunks and nothing that explains": (
+        {"compute": 1.8}, {}, {"n_chunks": 15},
+        "; the cause is not known: a run has fewer than 16 chunks, which show no noise.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_a_cause_is_named_only_where_the_runs_show_it(measured, tmp_path, name):
+    causes, factors, attributes, words = SENTENCES[name]
+    n_chunks = attributes.get("n_chunks", 200)
+    a, b = (
+        worked(repeated(measured.path, tmp_path / f"{side}.h5", np.random.default_rng(7)), n_chunks)
+        for side in "ab"
+    )
+    with h5py.File(b, "a") as f:
+        edit(f, "summary/bottlenecks", "name", "thread_seconds", causes)
+        f.attrs.update({k: v for k, v in attributes.items() if k != "n_chunks"})
+        rows = f["summary/waterfall"][:]
+        rows["thread_seconds"][0] *= 1.0 if "total_cores" in factors else 1.5
+        f["summary/waterfall"][:] = rows
+        edit(f, "summary/workflow", "name", "value", {"wall_time": 1.5} | factors)
+    sentence = compare(a, b).sentence()
+    assert sentence.startswith("50 % slower: ") and words in sentence
+    assert sentence.endswith(words) or words.endswith("(")
+    back = compare(b, a).sentence()
+    assert back.startswith("33 % faster: ")
+    assert ("because" in back) == ("because" in sentence)
+
+
+def worked(path, n_chunks):
+    """The same run with 600 s of compute, opening and sleep each, 1,800 in all; they are what its chunks took."""
+    with h5py.File(path, "a") as f:
+        causes = f["summary/bottlenecks"][:]
+        causes["thread_seconds"] = 0.0
+        for name in ("compute", "opening", "sleep"):
+            causes["thread_seconds"][causes["name"] == name.encode()] = 600.0
+        f["summary/bottlenecks"][:] = causes
+        waterfall = f["summary/waterfall"][:]
+        waterfall["thread_seconds"][0] = 1800.0
+        f["summary/waterfall"][:] = waterfall
+        _replace(f, "chunks", f["chunks"][:n_chunks])
+    return path
+
+
+def edit(f, table, key, column, factors):
+    rows = f[table][:]
+    for name, factor in factors.items():
+        assert name.encode() in rows[key], name
+        rows[column][rows[key] == name.encode()] *= factor
+    f[table][:] = rows
+
+
+def test_a_wall_time_is_told_in_words_that_fit(measured, tmp_path):
+    def sentence(**factors):
+        after = with_metrics(measured.path, tmp_path / "b.h5", **factors)
+        return compare(measured.path, after).sentence()
+
+    assert sentence(wall_time=1.02).startswith("As fast within 3 %: ")
+    assert sentence(wall_time=1.17).startswith("17 % slower: ")
+    assert sentence(wall_time=0.9).startswith("10 % faster: ")
+    assert sentence(wall_time=3.0).startswith("Takes 3 times as long: ")
+    assert sentence(wall_time=0.25).startswith("4 times as fast: ")
+    more = sentence(wall_time=2.0, total_events=2.0)
+    assert more.startswith("As fast per event within 3 %: ")
+    assert "4,000 -> 8,000 events" in more and "reads 50 % fewer bytes per event" in more
+    repeats = [with_metrics(measured.path, tmp_path / f"{x}.h5", wall_time=x) for x in (1, 1.5, 2)]
+    found = compare(repeats, [measured.path, *repeats[1:]])
+    assert found.sentence().startswith("Not slower or faster beyond the noise of ± ")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "status"),
+    [
+        (["wall_time>+10%"], 3),
+        (["wall_time > +20 %"], 0),
+        (["event_rate_wall_clock<-10%"], 0),
+        (["num_chunks>0%"], 0),
+        (["wall_time>-1%", "nothing<1%"], 3),
+        (["wall_time<1%", "nothing<1%"], 2),
+        (["unknown_metric>+10%"], 2),
+        (["wall_time>=10%"], 2),
+        (["wall_time>10"], 2),
+        ([""], 2),
+    ],
+)
+def test_a_condition_decides_the_status(measured, tmp_path, monkeypatch, conditions, status):
+    monkeypatch.setattr(_errors, "CHECKED_BYTES", 0)  # its copy was changed
+    after = with_metrics(measured.path, tmp_path / "b.h5", wall_time=1.17)
+    words = [word for text in conditions for word in ("--fail-if", text)]
+    ran = CliRunner().invoke(main, ["diff", str(measured.path), str(after), *words])
+    assert ran.exit_code == status
+    is_usage = "is not a condition" in ran.stderr
+    assert is_usage == (conditions[0] in ("wall_time>=10%", "wall_time>10", ""))
+    assert is_usage or ran.stderr.count("\n") == len(conditions)
+    assert is_usage or "17 % slower" in ran.stdout
+
+
+def test_markdown_has_no_markup_of_a_user(measured, tmp_path, monkeypatch):
+    monkeypatch.setattr(_errors, "CHECKED_BYTES", 0)
+    nasty = "<b>|`x` [a](http://b) @all #1\n# head"
+    after = changed(measured.path, tmp_path / "b.h5", site=nasty)
+    said = crema_command("diff", "--markdown", measured.path, after)
+    assert said.startswith("**As fast within 3 %: ")
+    (row,) = [line for line in said.splitlines() if line.startswith("| site")]
+    assert row == "| site | – | \\<b>\\|\\`x\\` \\[a\\](http://b) &#64;all &#35;1\\\\n&#35; head |"
+    assert "| wall time |" in said and "\n| --- | ---: |" in said
+
+
+def test_runs_of_a_directory_are_compared_in_their_order(measured, tmp_path, monkeypatch):
+    monkeypatch.setattr(_errors, "CHECKED_BYTES", 0)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CREMA_RUNS", raising=False)
+    assert "there is no run file in" in crema_command("diff", code=1)
+    for i, name in enumerate(("z", "first", "last")):
+        changed(measured.path, tmp_path / f"{name}.h5", run_label=name)
+        os.utime(tmp_path / f"{name}.h5", (1000 + i, 1000 + i))
+        if i == 0:
+            assert "z.h5 is the only run there: name two" in crema_command("diff", ".", code=1)
+
+    def sides(*words):
+        ran = CliRunner().invoke(main, ["diff", *words, "--json"])
+        found = json.loads(ran.stdout)
+        assert ran.stderr.count("\n") == (len(words) < 2 or "--repeat" in words)
+        return found["before"] + found["after"]
+
+    assert sides() == sides(".") == ["first (first.h5)", "last (last.h5)"]
+    assert "last.h5 is the newest run: name two" in crema_command("diff", "last", code=1)
+    assert sides("z") == sides("z", "last") == ["z (z.h5)", "last (last.h5)"]
 
 
 def test_the_cause_that_moved_is_named(measured, tmp_path, monkeypatch):
@@ -354,7 +515,7 @@ def test_the_cause_that_moved_is_named(measured, tmp_path, monkeypatch):
     found = compare(measured.path, after)
     assert [change.name for change in found.moved] == ["merging"]
     assert found.settings["chunksize"] == ("500", "7")
-    assert "merging changed most" in crema_command("diff", measured.path, after)
+    assert "merging changed most" in found.about_causes()
     told = as_json("diff", measured.path, after)
     assert told["changes"][0]["name"] == "merging"
     assert told["changes"][0]["noise_s"] is None
@@ -386,7 +547,7 @@ def test_a_second_of_what_a_run_has_once_is_not_named(measured, tmp_path):
     assert [change.name for change in compare(a, later).moved] == ["startup"]
 
 
-def test_of_repeats_the_noise_is_theirs(measured, tmp_path):
+def test_noise_of_repeats_is_theirs(measured, tmp_path):
     before = [changed(measured.path, tmp_path / f"a{i}.h5", "tail", 1 + 0.01 * i) for i in range(3)]
     after = [changed(measured.path, tmp_path / f"b{i}.h5", "tail", 1 + 0.01 * i) for i in range(3)]
     found = compare(before, after)
@@ -441,7 +602,7 @@ def _replace(f, name, rows):
 
 
 @pytest.mark.slow
-def test_of_forty_pairs_of_repeats_two_at_most_name_a_cause_and_a_real_one_is_found(
+def test_two_at_most_of_forty_pairs_of_repeats_name_a_cause_and_a_real_one_is_found(
     measured, tmp_path
 ):
     """Chunks scatter independently here; `tests/bench/pairs.py` has real runs."""

@@ -74,7 +74,7 @@ def test_gunthers_synthetic_data_give_back_their_parameters():
     assert (fit.n_max, fit.x_max) == (pytest.approx(7, abs=1e-4), printed("3.5714"))
 
 
-def test_where_there_is_no_coherency_it_is_zero_with_an_upper_bound():
+def test_coherency_that_is_not_there_is_zero_with_an_upper_bound():
     n = np.repeat([1, 2, 4, 8, 16, 32], 3)
     random = np.random.default_rng(1)
     x = 10 * n / (1 + 0.05 * (n - 1)) * (1 + 0.01 * random.standard_normal(len(n)))
@@ -113,8 +113,10 @@ def test_too_few_numbers_of_threads_are_refused():
             fits.FitError, match=f"at least 3 .*; there are {len({round(i) for i in n})}"
         ):
             fits.amdahl(n, [1.0] * len(n))
-    with pytest.raises(fits.FitError, match=r"at least 2 .* besides the reference's; there are 1"):
-        fits.gustafson([1, 2, 2.00001], [1, 1.8, 1.8])
+    below, above = 0.9999999999999996, 1.0000000000000002
+    for n in [1, 2, 2.00001], [1, 1.96, 2.04], [below, above, 2], [0.98, 1.02, 2]:
+        with pytest.raises(fits.FitError, match=r"at least 2 .* besides the .*; there are 1"):
+            fits.gustafson(n, [1, 1.8, 1.8])
     assert usl([1, 2, 4, 8], [1, 1.9, 3.4, 5.1]).warnings
 
 
@@ -137,7 +139,7 @@ def test_amdahls_intervals_hold_the_truth_as_often_as_they_say():
     assert held >= 0.92 * 300
 
 
-def test_no_serial_part_is_zero_and_not_less():
+def test_serial_part_that_is_not_there_is_zero_and_not_less():
     fit = fits.amdahl([1, 2, 4, 8], [100, 49, 24, 11])
     assert fit.serial_s == 0
     assert fit.serial_fraction.at_bound

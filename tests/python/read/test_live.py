@@ -23,8 +23,9 @@ from rich.console import Console
 import crema
 from children import Child
 from coffea_runs import run_coffea
+from crema.read._named import newest_live
 from crema.read.command import main
-from crema.read.live import Display, Watch, newest_live
+from crema.read.live import Display, Watch
 from paths import ROOT
 from synthetic_runs import make_run
 
@@ -96,7 +97,7 @@ def test_threads_and_split_come_from_the_workers_of_a_cluster(client, fileset, t
     assert mc.verdict == "COMPLETE"
 
 
-def test_in_a_pipe_the_run_is_shown_when_there_is_something_new(tmp_path):
+def test_a_run_is_shown_in_a_pipe_when_there_is_something_new(tmp_path):
     """A copy of a live file does not change: it is shown once."""
     with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
         watch = Watch(tmp_path / f"{mc.run_id}.live.h5")
@@ -120,14 +121,14 @@ def test_in_a_pipe_the_run_is_shown_when_there_is_something_new(tmp_path):
     assert mc.run_id not in rest
 
 
-def test_where_nothing_goes_on_it_is_said(tmp_path):
+def test_a_directory_where_nothing_goes_on_is_said(tmp_path):
     seen = CliRunner().invoke(main, ["top", str(tmp_path)])
     assert seen.exit_code == 1
     assert "no run is in progress" in seen.stderr
     assert "Traceback" not in seen.stderr
 
 
-def test_what_cannot_be_watched_is_said_and_raises_only_where_that_is_wanted(
+def test_a_run_that_cannot_be_watched_is_said_and_raises_only_where_that_is_wanted(
     tmp_path, monkeypatch, capsys
 ):
     with pytest.raises(crema.CremaError, match="inside the with block"):

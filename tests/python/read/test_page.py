@@ -9,9 +9,7 @@ import html.parser
 import json
 import re
 import shutil
-import struct
 import subprocess
-import zlib
 
 import h5py
 import matplotlib.pyplot as plt
@@ -28,10 +26,7 @@ from crema.read.html.packed import NONE, pack
 from crema.read.html.page import first_screen
 from crema.read.html.sentences import findings, headline
 from crema.read.plots import REGISTRY
-from paths import ROOT
-
-STUB = ROOT / "tests/lib/page_script.js"
-HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'
+from page_kit import HOSTILE, STUB, unpack
 
 
 class Page(html.parser.HTMLParser):
@@ -136,7 +131,7 @@ def test_the_waterfall_has_a_drawing_that_fits_a_telephone(measured, page):
     plt.close(drawn)
 
 
-def test_on_a_telephone_what_is_missing_is_above_the_title(measured, tmp_path):
+def test_note_of_missing_records_is_above_the_title_on_a_telephone(measured, tmp_path):
     path = shutil.copy(measured.path, tmp_path / "partial.h5")
     with h5py.File(path, "a") as f:
         f.attrs["verdict"] = "PARTIAL"
@@ -209,19 +204,6 @@ def test_the_wheel_scrolls_the_page_and_with_ctrl_zooms_the_task_stream(page):
     taken, near = said["ctrl"]
     assert taken and near != whole and f" {of} of {of} tasks" not in near
     assert said["out"] == [True, whole]
-
-
-def unpack(packed):
-    raw = zlib.decompress(base64.b64decode(packed))
-    (length,) = struct.unpack_from("<I", raw)
-    header = json.loads(raw[4 : 4 + length])
-    at, columns = 4 + length, {}
-    for name, width, n in header["columns"]:
-        planes = np.frombuffer(raw, np.uint8, width * n, at).reshape(width, n)
-        columns[name] = (planes.astype(np.int64) << (8 * np.arange(width)[:, None])).sum(axis=0)
-        at += width * n
-    assert at == len(raw)
-    return header, columns
 
 
 def test_too_many_tasks_are_said_to_be_too_many(measured):
@@ -416,6 +398,39 @@ def test_a_cpu_quota_is_said_in_place_of_a_lack_of_cores(measured, tmp_path):
         "not allowed a core (a.py:7 has 88 % of it,"
         " a CPU quota of 0.2 cores was used up in 96 % of its periods)."
     )
+
+
+@pytest.mark.parametrize(
+    ("n_files", "best", "advice"),
+    [
+        (3, 57_123.0, "chunks of 57,000 events instead of 1,000 (makespan of the chunk model)"),
+        (3, np.nan, "as the sink says"),
+        (12, 57_123.0, "merge the files: each chunk already is a whole one"),
+    ],
+)
+def test_larger_chunks_are_advised_where_they_are_better_and_files_allow_it(
+    measured, tmp_path, n_files, best, advice
+):
+    path = shutil.copy(measured.path, tmp_path / "small.h5")
+    with h5py.File(path, "a") as f:
+        f.attrs["chunksize"] = 1000
+        for table, column, value in (
+            ("summary/bottlenecks", "name", b"chunk_overhead"),
+            ("summary/bottlenecks", "advice", b"as the sink says"),
+            ("summary/chunk_model", "n_opt_events", best),
+            ("summary/per_dataset", "n_files", 0),
+        ):
+            rows = f[table][:]
+            rows[column] = value
+            f[table][:] = rows
+        rows = f["summary/per_dataset"][:]
+        rows["n_files"][0] = n_files
+        f["summary/per_dataset"][:] = rows
+        rows = f["summary/workflow"][:]
+        rows["value"][rows["name"] == b"num_chunks"] = 12
+        f["summary/workflow"][:] = rows
+    with crema.open(path) as run:
+        assert findings(run)[0].advice.startswith(advice)
 
 
 def test_the_advice_to_compute_less_names_the_line(measured, tmp_path):

@@ -85,7 +85,7 @@ def test_the_bars_of_the_waterfall_follow_each_other_and_reach_the_capacity(toy)
     assert all(name in ax.get_xlabel() for name in small)
 
 
-def test_no_label_of_a_bar_leaves_the_axes(toy, tmp_path):
+def test_labels_of_bars_stay_within_the_axes(toy, tmp_path):
     path = tmp_path / "wide.h5"
     shutil.copy(toy.path, path)
     with h5py.File(path, "r+") as f:
@@ -102,7 +102,7 @@ def test_no_label_of_a_bar_leaves_the_axes(toy, tmp_path):
         assert inside.x0 <= extent.x0 < extent.x1 <= inside.x1, text
 
 
-def test_nothing_is_not_less_than_nothing(toy, tmp_path):
+def test_shares_that_round_to_zero_are_not_negative(toy, tmp_path):
     path = shutil.copy(toy.path, tmp_path)
     with h5py.File(path, "r+") as f:
         rows = f["summary/waterfall"][:]
@@ -273,9 +273,10 @@ def test_stragglers_are_circled_and_failures_crossed(busy):
 
 def test_pictures_go_where_they_are_told(toy):
     _, axes = plt.subplots(3)
+    figures = plt.get_fignums()
     for draw, ax in zip((plots.waterfall, plots.timeline, plots.chunk_wall), axes, strict=True):
         assert draw(toy, ax) is ax
-    assert len(plt.get_fignums()) == 1
+    assert plt.get_fignums() == figures
 
 
 # ---------------------------------------------------------------- the registry

@@ -81,7 +81,9 @@ def of_workers(of, each):
     ("threads", "each", "wall_s", "tail_s"),
     [(2, 1, 4, 2), (2, 2, 3, 0), (2, 0, 3, 0), (1, 1, 6, 0)],
 )
-def test_what_a_worker_of_dask_holds_no_other_takes(source, threads, each, wall_s, tail_s):
+def test_chunks_that_a_worker_of_dask_holds_are_taken_by_no_other(
+    source, threads, each, wall_s, tail_s
+):
     """Of workers of one thread the second has nothing left at 2 s; the first holds a chunk that it cannot begin before 3 s."""
     of = chunks([0] * 4, [3, 1, 1, 1])
     found = schedule(of, threads, each=each, warm_s=0.0, source=source)
@@ -131,7 +133,7 @@ def test_unknown_cores_are_asked_for():
 @pytest.mark.parametrize(
     "wrong", [{"threads": 0}, {"input_speed": 0.0}, {"input_speed": math.nan}, {"chunk_size": 0}]
 )
-def test_what_cannot_be_is_refused(wrong):
+def test_questions_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ReplayError, match="at least 1"):
         replay(chunks([1], [1]), 1).what_if(**wrong)
 
@@ -236,6 +238,7 @@ def test_waiting_for_a_core_is_not_the_sources():
     assert math.isinf(_source([first, last], last)[0])
 
 
+@pytest.mark.timing
 def test_a_recorded_run_is_replayed_as_it_was(measured):
     """A file of a real run: what the replay makes of it, and of its slots."""
     import crema

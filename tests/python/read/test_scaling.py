@@ -86,7 +86,7 @@ def test_efficiency_is_against_the_fewest_threads(toy, tmp_path):
     assert [p.throughput_hz for p in points] == pytest.approx([110, 220, 275])
 
 
-def test_of_repeated_references_the_mean_counts(toy, tmp_path):
+def test_mean_of_repeated_references_counts(toy, tmp_path):
     again = variant(toy, tmp_path / "a.h5", metrics={"wall_time": 12.0, "total_cores": 1.61})
     points = scaling([toy, again]).points
     mean = (16 + 12 * 1.61) / 2
@@ -252,7 +252,7 @@ def test_the_parts_of_the_budget_are_the_capacity(toy):
     assert point.parts["process CPU"] == pytest.approx(8.2)
 
 
-def test_what_if_is_asked_on_the_command_line(toy):
+def test_command_what_if_answers(toy):
     done = run_command(toy, "--threads", 2, "--cores", 8, command="what-if")
     assert done.returncode == 0, done.stderr
     assert "2 threads, 4 chunks" in done.stdout
@@ -263,7 +263,7 @@ def test_what_if_is_asked_on_the_command_line(toy):
     assert json.loads(told.stdout)["n_chunks"] == 4
 
 
-def test_what_is_no_sealed_run_file_is_named(toy, tmp_path):
+def test_a_file_that_is_no_sealed_run_is_named(toy, tmp_path):
     (tmp_path / "x.h5").write_text("nothing")
     with pytest.raises(RunFileError):
         scaling([tmp_path / "x.h5"])

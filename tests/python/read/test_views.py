@@ -29,7 +29,7 @@ def run(measured):
         yield run
 
 
-def test_there_are_views(run):
+def test_views_have_units_and_descriptions(run):
     assert len(VIEWS) >= 12
     for name in VIEWS:
         frame = getattr(run, name)
@@ -148,7 +148,7 @@ def test_the_runs_of_a_directory_are_a_table(run, tmp_path):
     assert runs.attrs["units"]["wall_time"] == "s"
 
 
-def test_no_runs_are_an_empty_table(tmp_path):
+def test_a_directory_without_runs_is_an_empty_table(tmp_path):
     runs = crema.runs(tmp_path)
     assert len(runs) == 0
     assert "verdict" in runs.columns

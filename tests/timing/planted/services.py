@@ -67,7 +67,7 @@ class StreamsSmallMessages(Planted):
 
 CASES = [
     Case("service", AsksAService, frozenset({"service"}), ("inference", HOST),
-         "four requests of 0.2 s in each chunk, within one section"),
+         "four requests of 0.2 s in each chunk, within one section", steady=True),
     Case("messages", StreamsSmallMessages, frozenset({"service"}),
          (marked_line(__file__, "message"), HOST),
          "eighty messages in each chunk, each answered after 0.01 s"),

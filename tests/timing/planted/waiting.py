@@ -66,9 +66,9 @@ def _line(mark: str) -> tuple:
 
 CASES = [
     Case("sleep", RetriesWithSleeps, frozenset({"sleep"}), _line("retry"),
-         "0.8 s of time.sleep in each chunk"),
+         "0.8 s of time.sleep in each chunk", steady=True),
     Case("lock", SharesALock, frozenset({"lock"}), _line("lock"),
-         "one of four threads sleeps with the lock, three wait for it", threads=4),
+         "one of four threads sleeps with the lock, three wait for it", threads=4, steady=True),
     Case("pipe", WritesToASlowReader, frozenset({"file"}), _line("pipe"),
          "a pipe holds 64 KiB, and its reader takes 64 KiB each 0.05 s"),
     Case("database", AsksALockedDatabase, frozenset({"sleep", "file", "lock"}), _line("database"),

@@ -1,3 +1,5 @@
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -5,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -12,6 +15,7 @@
 
 #include "agent_delivery.h"
 #include "agent_spool_dir.h"
+#include "agent_words.h"
 #include "crema_clock.h"
 #include "crema_log.h"
 #include "crema_random.h"
@@ -608,6 +612,46 @@ quiet(void **state)
     return 0;
 }
 
+/* Names are not seen by the directory's time, as with a file server whose clock is behind. */
+static void
+test_a_barrier_is_answered_with_a_stream_that_the_directorys_time_does_not_show(void **state)
+{
+    (void)state;
+    bench_t *b = bench_new(false);
+    const struct timespec then[] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    crema_id_t first, second;
+    crema_spool_writer_t *writers[2];
+    writers[0] = must_start_writer(b, &b->run_id, CREMA_STREAM_WORKER, &first);
+    agent_delivery_scan(b->delivery);
+    must_come_to(b, has_heartbeat);
+    assert_int_equal(utimensat(AT_FDCWD, b->dir, then, 0), 0);
+    agent_delivery_scan(b->delivery);
+    writers[1] = must_start_writer(b, &b->run_id, CREMA_STREAM_WORKER, &second);
+    assert_int_equal(utimensat(AT_FDCWD, b->dir, then, 0), 0);
+    crema_msg_t barrier = {.type = CREMA_MSG_BARRIER,
+                           .barrier = {.barrier_id = 5, .run_id = body_id(b->run_id)}};
+    answer(b, &barrier);
+    must_come_to(b, answered_barrier);
+    bool is_told = false;
+    for (size_t i = 0; i < b->n_told; i++)
+        is_told |= crema_id_equal(&b->told[i].stream_id, &second);
+    assert_true(is_told);
+    for (size_t i = 0; i < 2; i++)
+        crema_spool_writer_close(&writers[i]);
+    bench_destroy(b);
+}
+
+static void
+test_an_error_of_the_system_is_called_what_the_system_calls_it(void **state)
+{
+    (void)state;
+    errno = ESTALE;
+    assert_string_equal(agent_words_error(CREMA_EIO), strerror(ESTALE));
+    assert_string_equal(agent_words_error(CREMA_ELIMIT), crema_err_text(CREMA_ELIMIT));
+    errno = 0;
+    assert_string_equal(agent_words_error(CREMA_EIO), crema_err_text(CREMA_EIO));
+}
+
 int
 main(void)
 {
@@ -619,6 +663,9 @@ main(void)
         cmocka_unit_test(test_an_agent_of_one_run_is_silent_of_others),
         cmocka_unit_test(test_a_dismissal_counts_for_agents_of_that_run_only),
         cmocka_unit_test(test_a_refusal_says_why),
+        cmocka_unit_test(
+            test_a_barrier_is_answered_with_a_stream_that_the_directorys_time_does_not_show),
+        cmocka_unit_test(test_an_error_of_the_system_is_called_what_the_system_calls_it),
         cmocka_unit_test(test_a_peer_of_another_version_is_a_refusal),
         cmocka_unit_test(test_nonsense_changes_nothing),
         cmocka_unit_test(test_drained_it_takes_its_leave),

@@ -1,6 +1,7 @@
 #include "must.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <math.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -348,7 +350,7 @@ test_a_process_is_sampled_only_for_its_own_stream(void **state)
         {"a stream of another boot", 0, 0, "00000000-0000-0000-0000-000000000000", 0},
     };
     if (geteuid() != 0)
-        skip(); /* only root can give a file away */
+        not_tested_here(MISSING_OTHER_USERS);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bench_t *b = bench_new();
         crema_spool_writer_t *writer;
@@ -456,9 +458,10 @@ static void
 test_samples_belong_to_the_user_whose_processes_they_are_of(void **state)
 {
     (void)state;
-    if (!has_capability(CAP_SETUID) || !has_capability(CAP_CHOWN) ||
-        !has_capability(CAP_SYS_PTRACE))
-        skip(); /* to be several users, to give a file away, to see what others have open */
+    if (!has_capability(CAP_SETUID) || !has_capability(CAP_CHOWN))
+        not_tested_here(MISSING_OTHER_USERS);
+    if (!has_capability(CAP_SYS_PTRACE))
+        not_tested_here(MISSING_OTHERS_PROCESSES);
     bench_t *b = bench_new();
     assert_int_equal(chmod(b->dir, 01777), 0);
     pid_t workers[] = {must_start_worker_of(b, 1001), must_start_worker_of(b, 1002)};
@@ -483,7 +486,7 @@ test_processes_of_others_are_hidden_without_the_right_to_see_them(void **state)
 {
     (void)state;
     if (!has_capability(CAP_SETUID))
-        skip(); /* to be several users */
+        not_tested_here(MISSING_OTHER_USERS);
     bench_t *b = bench_new();
     assert_int_equal(chmod(b->dir, 01777), 0);
     pid_t worker = must_start_worker_of(b, 1001);
@@ -503,6 +506,35 @@ test_processes_of_others_are_hidden_without_the_right_to_see_them(void **state)
     must_exit(agent);
     must_kill(worker);
     bench_destroy(b);
+}
+
+/* Whichever descriptor it is that is not to be had: this says nothing about a worker, and is over
+ * some time. */
+static void
+test_a_worker_is_taken_up_once_there_are_descriptors(void **state)
+{
+    (void)state;
+    unsigned failed = 0;
+    for (rlim_t more = 0; more < 8; more++) {
+        bench_t *b = bench_new();
+        crema_spool_writer_t *worker = must_start_worker(b, &b->run_id, getpid(), -1);
+        must(crema_spool_scan(b->spool));
+        struct rlimit old, few;
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+        int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        close(next);
+        few = (struct rlimit){.rlim_cur = (rlim_t)next + more, .rlim_max = old.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        (void)agent_sampler_follow(b->sampler, b->spool);
+        failed += agent_sampler_workers(b->sampler) == 0;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+        (void)must_follow(b);
+        assert_int_equal(agent_sampler_workers(b->sampler), 1);
+        assert_int_equal(agent_sampler_hidden(b->sampler), 0);
+        crema_spool_writer_close(&worker);
+        bench_destroy(b);
+    }
+    assert_in_range(failed, 3, 7);
 }
 
 static void
@@ -630,6 +662,7 @@ main(void)
                                   children_end),
         cmocka_unit_test_teardown(test_processes_of_others_are_hidden_without_the_right_to_see_them,
                                   children_end),
+        cmocka_unit_test(test_a_worker_is_taken_up_once_there_are_descriptors),
         cmocka_unit_test(test_an_agent_of_one_run_leaves_others_alone),
         cmocka_unit_test(test_stopped_it_stays_stopped),
         cmocka_unit_test(test_many_workers_fill_several_records),

@@ -1,10 +1,6 @@
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent_source.h"
 #include "children.h"
 #include "crema_clock.h"
+#include "must.h"
 #include "record_frames.h"
 
 /* ---- a /proc of our own making */
@@ -281,7 +276,7 @@ test_the_limit_of_another_users_process_is_read_by_our_own_mounts(void **state)
     (void)state;
     char path[PATH_MAX];
     if (geteuid() != 0)
-        skip(); /* only root can give a directory away */
+        not_tested_here(MISSING_OTHER_USERS);
     put_process(17, "x", 'S', 1, 1, 0, 1, 1, 1);
     put("17/root/sys/fs/cgroup/memory.max", "5\n");
     put("self/root/sys/fs/cgroup/user/job/memory.max", "4096\n");

@@ -11,7 +11,7 @@ static int
 s_setup(void **state)
 {
     (void)state;
-    return agg_peers_new(4, &s_peers) == CREMA_OK ? 0 : -1;
+    return agg_peers_new(4, NULL, &s_peers) == CREMA_OK ? 0 : -1;
 }
 
 static int
@@ -131,6 +131,39 @@ test_peers_are_known_by_their_key(void **state)
     assert_int_equal(agg_peers_heard(s_peers, "b", 1, "x y z", 3, &other, &from), CREMA_EPROTO);
 }
 
+static agg_peer_t
+must_hear_from(const char *id, const char *user_id, int64_t now_ns)
+{
+    agg_peer_t peer = 0;
+    const crema_principal_t *from = NULL;
+    must(agg_peers_heard(s_peers, id, strlen(id), user_id, now_ns, &peer, &from));
+    return peer;
+}
+
+/* One key has three places of four; at its share its own silent peer gives way, and no other. */
+static void
+test_one_key_leaves_room_for_others(void **state)
+{
+    (void)state;
+    static const char alice[] = "client alice 0123456789abcdef0123456789abcdef";
+    static const char bob[] = "agent bob 1123456789abcdef0123456789abcdef";
+    const int64_t later = 10 * INT64_C(1000000000);
+    agg_peer_t peer = 77;
+    agg_routing_id_t id;
+    const crema_principal_t *from = NULL;
+    agg_peer_t of_bob = must_hear_from("b", bob, 0);
+    agg_peer_t first = must_hear_from("1", alice, 1);
+    must_hear_from("2", alice, 2), must_hear_from("3", alice, 3);
+    agg_peers_forget(s_peers, of_bob);
+    assert_int_equal(agg_peers_heard(s_peers, "4", 1, alice, 4, &peer, &from), CREMA_ELIMIT);
+    assert_int_equal(peer, 77);
+    of_bob = must_hear_from("b", bob, 0);
+    must_hear_from("2", alice, later), must_hear_from("3", alice, later);
+    must_hear_from("4", alice, later + 1);
+    assert_false(agg_peers_find(s_peers, first, &id));
+    assert_true(agg_peers_find(s_peers, of_bob, &id)); /* though silent for longer */
+}
+
 int
 main(void)
 {
@@ -142,6 +175,7 @@ main(void)
         T(test_peers_are_bounded),
         T(test_a_new_peer_takes_the_place_of_a_silent_one),
         T(test_peers_are_known_by_their_key),
+        T(test_one_key_leaves_room_for_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

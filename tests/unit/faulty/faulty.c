@@ -12,7 +12,8 @@
  *                    finds no space may first write a half
  *   FAULTY_LOG       gets one line per failure; with FAULTY_NTH a log that is not empty means
  *                    that it has happened: nothing fails any more, in whatever process
- *   FAULTY_SLEEP     what would fail takes so many milliseconds instead
+ *   FAULTY_SLEEP     what would fail takes so many milliseconds instead, or until the file of
+ *                    FAULTY_WHILE is gone
  *   FAULTY_SYNCS     gets "pid thread path" for each fsync() and fdatasync()
  *   FAULTY_WALL      a file with a number of seconds: how far the wall clock is off, read at
  *                    each look at it */
@@ -212,6 +213,17 @@ s_tell(unsigned call, uint64_t number, const char *path)
     s_append(s_plan.log, line);
 }
 
+static void
+s_sleep(void)
+{
+    const struct timespec ten_ms = {0, 10000000L};
+    for (unsigned ms = 0; ms < s_plan.sleep_ms; ms += 10) {
+        if (s_plan.on_file[0] && !s_exists(s_plan.on_file))
+            return;
+        nanosleep(&ten_ms, NULL);
+    }
+}
+
 static bool
 s_fails(unsigned call, const char *path)
 {
@@ -222,8 +234,7 @@ s_fails(unsigned call, const char *path)
     if (s_plan.log[0])
         s_tell(call, number, path);
     if (s_plan.sleep_ms) {
-        const struct timespec t = {s_plan.sleep_ms / 1000, s_plan.sleep_ms % 1000 * 1000000L};
-        nanosleep(&t, NULL);
+        s_sleep();
         return false;
     }
     errno = s_plan.error;

@@ -12,6 +12,7 @@
 #include "message_parts.h"
 #include "record_frames.h"
 #include "sink_store.h"
+#include "store_opened.h"
 
 #define ROUNDS 4
 #define PER_PUT 5
@@ -45,6 +46,8 @@ s_open(const char *dir, sink_store_t **ret_store)
     crema_err_t err = sink_store_open(&config, why, sizeof why, ret_store);
     while (err == CREMA_OK && sink_store_examine(*ret_store))
         ;
+    if (err == CREMA_OK)
+        must(sink_store_commit(*ret_store)); /* until what was there is durable, or set aside */
     return err;
 }
 
@@ -55,7 +58,12 @@ s_row(sink_store_t *store, size_t i)
     const crema_stream_row_t asked = {.stream_id = frames_id(c_streams[i].stream),
                                       .run_id = frames_id(c_streams[i].run)};
     crema_stream_row_t row;
-    return sink_store_stream(store, &asked, &row) == CREMA_OK ? row : (crema_stream_row_t){0};
+    crema_err_t err = sink_store_stream(store, &asked, &row);
+    if (err == CREMA_EAGAIN) { /* what was found is being renewed */
+        must(sink_store_commit(store));
+        err = sink_store_stream(store, &asked, &row);
+    }
+    return err == CREMA_OK ? row : (crema_stream_row_t){0};
 }
 
 static void
@@ -142,7 +150,7 @@ s_seal_and_free(run_t *run)
             break;
     s_commit(run);
     for (int i = 0; i < TRIES && !run->broken && !run->life->freed; i++) {
-        crema_err_t err = sink_store_free(run->store, &id);
+        crema_err_t err = store_free(run->store, &id);
         run->life->freed = err == CREMA_OK;
         run->broken = err == CREMA_EIO;
     }
@@ -240,6 +248,7 @@ store_life_check(const store_life_t *self, const char *dir)
         fail_msg("%s", why);
     while (sink_store_examine(store))
         ;
+    must(sink_store_commit(store));
     if (self->freed && !s_is_freed(store))
         fail_msg("a run that was freed is taken for a new one");
     uint64_t refused = sink_store_report(store).refused_records;

@@ -15,6 +15,7 @@
 #include "message_parts.h"
 #include "record_frames.h"
 #include "sink_store.h"
+#include "store_opened.h"
 
 #define RUN 0x70
 #define STREAM 1
@@ -68,8 +69,7 @@ must_open(void)
     sink_store_config_t config = {.dir = s_dir, .streams_max = 100, .runs_max = 10};
     if (sink_store_open(&config, why, sizeof why, &store) != CREMA_OK)
         fail_msg("%s", why);
-    while (sink_store_examine(store))
-        ;
+    must_examine(store);
     return store;
 }
 
@@ -90,15 +90,6 @@ must_put(sink_store_t *store, uint64_t first)
     frames_add_dicts(&s_frames, first, first + 9);
     Crema__Put put = frames_put(&s_frames, STREAM, RUN, first);
     must(sink_store_put(store, &put, 5000, &answer));
-}
-
-static void
-must_commit(sink_store_t *store)
-{
-    crema_stream_row_t row;
-    must(sink_store_commit(store));
-    while (sink_commit_take(sink_store_watermarks(store), &row, 1) > 0)
-        ;
 }
 
 static uint64_t
@@ -183,7 +174,7 @@ test_a_great_group_goes_to_the_segment_that_was_begun_for_it(void **state)
     must(sink_journal_open(s_dir, &store_id, &run_id, 1, NULL, &report, where, &journal));
     while (err == CREMA_OK)
         err = sink_journal_put(journal, &put);
-    for (put.frames_bytes = 4096; err == CREMA_ELIMIT && put.frames_bytes > 0;
+    for (put.frames_bytes = 4096; err == CREMA_EAGAIN && put.frames_bytes > 0;
          put.frames_bytes /= 2)
         while ((err = sink_journal_put(journal, &put)) == CREMA_OK)
             ;

@@ -55,14 +55,27 @@ s_live_and_cut(cuts_t *self, uint64_t fail_sync)
 }
 
 static void
-test_power_cuts_take_nothing_that_was_acknowledged(void **state)
+s_cut(uint64_t first_seed)
 {
-    (void)state;
-    cuts_t cuts = {.sparse = 1};
-    uint64_t enough = store_life_is_long() ? 100000 : POWER_CUTS;
+    cuts_t cuts = {.sparse = 1, .seed = first_seed};
+    uint64_t enough = (store_life_is_long() ? 100000 : POWER_CUTS) / 2;
     while (cuts.cuts < enough)
         s_live_and_cut(&cuts, 0);
     print_message("%llu power cuts\n", (unsigned long long)cuts.cuts);
+}
+
+static void
+test_power_cuts_take_nothing_that_was_acknowledged(void **state)
+{
+    (void)state;
+    s_cut(0);
+}
+
+static void
+test_other_power_cuts_take_nothing_that_was_acknowledged(void **state)
+{
+    (void)state;
+    s_cut(UINT32_MAX);
 }
 
 static void
@@ -84,6 +97,7 @@ main(int argc, char **argv)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_power_cuts_take_nothing_that_was_acknowledged),
+        cmocka_unit_test(test_other_power_cuts_take_nothing_that_was_acknowledged),
         cmocka_unit_test(test_power_cuts_after_a_failed_sync_take_nothing_either),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,7 @@ def write_report(
 
 def document(title: str, body: str, data: str = "") -> str:
     """The page around a body: its policy, its style, its script, and what the script draws."""
-    css, js = _resource("page.css"), _resource("page.js") + _resource("flame.js")
+    css, js = resource("page.css"), resource("page.js") + resource("flame.js")
     policy = (
         f"default-src 'none'; script-src {_hash(js)}; style-src {_hash(css)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -263,7 +263,8 @@ def _write_figures(directory: pathlib.Path, drawn: dict[str, tuple[str, str]]) -
             (directory / f"{name}.svg").write_text(figures.standalone(svg), encoding="utf-8")
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """The text of a file of this package."""
     return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

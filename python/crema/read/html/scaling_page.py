@@ -8,12 +8,11 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from .. import _output
-from ..fits import FitError
+from ..fits import SAME, FitError
 from ..parts import BESIDE
 from ..plots import REGISTRY
 from ..report import percent, quantity
 from ..scaling_report import laws, outlook
-from ..series import SAME
 from . import figures
 from .page import document, write_text
 from .tables import Text, table

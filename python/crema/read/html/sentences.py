@@ -181,17 +181,18 @@ def _advice(run: RunFile, row: Any) -> str:
     if row.name == _WORK and (line := _LINE.match(row.evidence)):
         return row.advice.replace("profile process()", f"begin with {line[1]}")
     if row.name in ("chunk_overhead", "opening"):
+        files = sum(each.n_files for each in run.rows("summary/per_dataset"))
+        if 0 < files == run.summary().get("num_chunks"):  # chunks cannot be larger
+            merge = (
+                "merge the files: each chunk already is a whole one; fewer branches in the schema"
+            )
+            return merge if row.name == "chunk_overhead" else row.advice
         best = {m.n_opt_events for m in run.rows("summary/chunk_model")}
         best = {n for n in best if math.isfinite(n) and n > 0}
         now = run.attributes.get("chunksize", -1)
         if best and isinstance(now, int) and 0 < now < 0.8 * max(best):
             best_events = float(f"{max(best):.2g}")
             return f"chunks of {best_events:,.0f} events instead of {now:,} (makespan of the chunk model)"
-        files = sum(each.n_files for each in run.rows("summary/per_dataset"))
-        if row.name == "chunk_overhead" and 0 < files == run.summary().get("num_chunks"):
-            return (
-                "merge the files: each chunk already is a whole one; fewer branches in the schema"
-            )
     return row.advice
 
 

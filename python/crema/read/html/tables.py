@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...hook._printable import printable
+from .._attempts import failures
 from ..code.looks import Looks, NoLooksError, in_words
-from ..report import percent, quantity, seconds
+from ..report import FAILURES_SHOWN, percent, quantity, seconds
 
 if TYPE_CHECKING:
     from ..reader import RunFile
@@ -70,6 +72,10 @@ def reasons(run: RunFile) -> str:
             lines.append(f'<p class="missing">{word}: {html.escape(str(text))}</p>')
         if len(of) > 10:
             lines.append(f'<p class="missing">and {len(of) - 10:,} more in the file</p>')
+    lines += [
+        f'<p class="missing">failed: {html.escape(str(f))}</p>'
+        for f in failures(run)[:FAILURES_SHOWN]
+    ]
     if run.attributes.get("exception"):
         lines.append(
             f'<p class="missing">the analysis raised: {html.escape(str(run.attributes["exception"]))}</p>'
@@ -173,8 +179,32 @@ def _stragglers(run: RunFile) -> str:
     )  # fmt: skip
 
 
+_AGAIN = """\
+run = crema.open({path!r})
+items = run.failed_items()        # what failed or is missing; fileset=... if names were cut
+if items:
+    runner(items, processor_instance=instance)
+events = run.chunk({row}).events()  # exactly the chunk of the first row above"""
+
+
+def _failed(run: RunFile) -> str:
+    found = failures(run)
+    if not found:
+        return ""
+    rows = table(
+        "Failed attempts",
+        ("file", "dataset", "exception", "attempts", "done later", "first row in chunks"),
+        (
+            (Text(f.file), Text(f.dataset), Text(f.what), len(f.rows), f.done_later, f.rows[0])
+            for f in found
+        ),
+    )
+    snippet = _AGAIN.format(path=printable(run.path), row=found[0].rows[0])
+    return f"{rows}<p>Again, in Python:</p><pre>{html.escape(snippet)}</pre>"
+
+
 def _wasted(run: RunFile) -> str:
-    return table(
+    return _failed(run) + table(
         "Wasted work",
         ("worker", "what", "reason", "attempts", "later done", "events", "s"),
         (

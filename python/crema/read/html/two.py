@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from .. import _output
 from .._numbers import readable
-from ..compare import METRICS
-from ..report import quantity
+from ..report import difference_tables
 from .page import document, write_text
 from .tables import table
 
@@ -42,18 +41,15 @@ def _body(found: Comparison) -> str:
     )
     moved = "".join(f"<li>{_sentence(change, found.unit)}</li>" for change in found.moved)
     sides = f"{', '.join(found.before)} → {', '.join(found.after)}"
+    tables = {title: table(title, head, rows) for title, head, rows in difference_tables(found)}
     return (
         f"<header><h1>What changed?</h1><p class=faint>{html.escape(sides)}</p>{partial}</header>"
         f"<p><b>{html.escape(found.sentence())}</b></p>"
-        + (f'<ol class="findings">{moved}</ol>' if moved else "")
+        + tables.get("Set-up that differs", "")
+        + (f'<ol class="findings">{moved}</ol>' if moved else f"<p>{html.escape(found.about_causes())}</p>")
         + f'<p class="faint small">{html.escape(found.noise)}</p>'
         + f"<figure data-name=causes>{_bars(found)}</figure>"
-        + table("Numbers", ("", "before", "after", "change"), _metric_rows(found))
-        + table(
-            "Set-up that differs",
-            ("attribute", "before", "after"),
-            ((name, a or "–", b or "–") for name, (a, b) in found.settings.items()),
-        )
+        + tables.get("Numbers", "")
         + table(
             f"All causes, {found.unit}",
             ("cause", "before", "after", "difference", "noise ±", "changed"),
@@ -78,14 +74,6 @@ def _sentence(change: Change, unit: str) -> str:
         f"<b>{name}: {readable(abs(change.difference_s))} {unit} {way}</b><br>"
         f'<span class="evidence">{readable(change.before_s)} before, {readable(change.after_s)} after; {noise}.</span>'
     )
-
-
-def _metric_rows(found: Comparison) -> list[tuple[str, ...]]:
-    rows = []
-    for name, (before, after, unit) in found.metrics.items():
-        change = f"{100 * (after / before - 1):+.1f} %" if before else "–"
-        rows.append((METRICS[name], quantity(before, unit), quantity(after, unit), change))
-    return rows
 
 
 def _bars(found: Comparison) -> str:

@@ -157,7 +157,7 @@ def straggler_ccdf(run: RunFile, ax: Axes) -> Any:
     a = np.full(len(run.file["dict/dataset"]), np.nan)
     b = a.copy()
     for model in run.rows("summary/chunk_model"):
-        if model.dataset_id < len(a):
+        if model.dataset_id < len(a) and model.method.startswith("theil_sen"):
             a[model.dataset_id], b[model.dataset_id] = model.a_s, model.b_s_per_event
     known = (rows["dataset_id"] < len(a)) & (rows["n_events"] >= 0)
     dataset = np.where(known, rows["dataset_id"], 0) if len(a) else np.zeros(len(known), int)
@@ -202,7 +202,7 @@ def chunk_size(run: RunFile, ax: Axes) -> Any:
     efficiency = run.rows("summary/efficiency")
     if not models or not efficiency or not efficiency[0].n_threads_avg > 0:
         raise NothingToDrawError(
-            "no model a + b n: the chunks of a dataset are too few, or all of nearly one size"
+            "no model a + b n: the chunks of a dataset are too few, or opening was not measured"
         )
     events = {r.dataset_id: r.n_events for r in run.rows("summary/per_dataset")}
     threads = efficiency[0].n_threads_avg

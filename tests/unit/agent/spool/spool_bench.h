@@ -5,11 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "crema_frame.h"
 #include "crema_random.h"
 #include "crema_spool.h"
 #include "message_parts.h"
+#include "must.h"
 #include "record_frames.h"
 
 /* A spool directory, its reader, and one writer's stream. */
@@ -35,12 +30,6 @@ typedef struct {
     crema_spool_writer_t *writer;
     crema_arena_t *arena;
 } bench_t;
-
-static inline void
-must(crema_err_t err)
-{
-    assert_string_equal(crema_err_text(err), crema_err_text(CREMA_OK));
-}
 
 static inline bench_t *
 bench_new(void)

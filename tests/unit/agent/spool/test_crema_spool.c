@@ -21,7 +21,7 @@ damage(const bench_t *b, uint64_t first, off_t at, size_t n)
 /* ---- writing and reading */
 
 static void
-test_what_is_written_is_read(void **state)
+test_records_that_are_written_are_read(void **state)
 {
     (void)state;
     bench_t *b = bench_new();
@@ -402,7 +402,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_written_is_read),
+        cmocka_unit_test(test_records_that_are_written_are_read),
         cmocka_unit_test(test_a_record_larger_than_the_buffer_is_refused),
         cmocka_unit_test(test_segments_roll_over_and_pieces_do_not_matter),
         cmocka_unit_test(test_a_full_disk_leaves_nothing_of_a_record),

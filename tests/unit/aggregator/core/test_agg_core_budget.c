@@ -1,13 +1,16 @@
 /* What one key can make the aggregator keep: at its share it is refused, and no other key
  * notices. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agg_core.h"
+#include "agg_rollup.h"
 #include "crema_frame.h"
 #include "message_parts.h"
 #include "must.h"
+#include "record_frames.h"
 
 #define S 1000000000ll
 #define BOOT 7u
@@ -278,6 +281,88 @@ must_bound_what_lists_of_writers_take(void **state)
     assert_int_equal(s_state.refusal, CREMA_REFUSED_NOT);
 }
 
+/* ---------------------------------------------------------------- names */
+
+/* The only stream of that run says names that nobody said before, up to so many bytes. */
+static void
+s_say_names(uint8_t key, uint8_t run, size_t bytes)
+{
+    enum { NAMES = 64 };
+    static frames_t frames;
+    static char texts[NAMES][CREMA_NAME_MAX + 1];
+    static Crema__DictEntry entries[NAMES];
+    static uint32_t said;
+    static uint64_t seq;
+    const crema_id_t run_id = s_run_of(key, run), stream_id = {{key, run, 0, 0x55}};
+    s_client(key, CREMA_MSG_RUN_OPEN, run);
+    assert_true(s_is_welcome(key, &run_id, run, run_id, 1));
+    crema_stream_row_t row = {.stream_id = stream_id, .run_id = run_id};
+    crema_msg_t msg = {.type = CREMA_MSG_STATE, .session = BOOT};
+    msg.state.table = body_table(1, &row);
+    agg_core_on_sink(s_core, &msg, s_now, s_now);
+    s_act();
+    seq = 0;
+    for (size_t sent = 0; sent < bytes; sent += frames.size) {
+        for (uint32_t i = 0; i < NAMES; i++) {
+            memset(texts[i], 'x', CREMA_NAME_MAX);
+            texts[i][snprintf(texts[i], 16, "%u", ++said)] = 'x';
+            entries[i] = (Crema__DictEntry){.kind = CREMA_DICT_ACTIVITY,
+                                            .id = 4095 - (uint32_t)(seq % 64) * NAMES - i,
+                                            .text = texts[i],
+                                            .uuid = "",
+                                            .host = ""};
+        }
+        crema_record_t dict = {
+            .type = CREMA_RECORD_DICT,
+            .dict = {.n_entries = NAMES, .entries = body_entries(NAMES, entries)}};
+        frames_clear(&frames);
+        frames_add(&frames, &dict, ++seq);
+        msg = (crema_msg_t){.type = CREMA_MSG_DATA, .session = 42};
+        msg.data = (Crema__Data){.stream_id = body_id(stream_id),
+                                 .run_id = crema_id_field(&run_id),
+                                 .first_seq = seq,
+                                 .hi = seq,
+                                 .n = 1,
+                                 .frames = {frames.size, frames.bytes}};
+        s_say((agg_peer_t)(1000 * key + run), s_principal(key, &run_id), msg);
+        row.committed = seq; /* the sink keeps up: there is credit */
+        msg = (crema_msg_t){.type = CREMA_MSG_COMMITTED, .session = BOOT};
+        msg.committed.table = body_table(1, &row);
+        agg_core_on_sink(s_core, &msg, s_now, s_now);
+        s_act();
+    }
+}
+
+static uint64_t
+s_learned_b(uint8_t key, uint8_t run)
+{
+    const crema_id_t run_id = s_run_of(key, run);
+    const agg_rollup_t *rollup = agg_core_split(s_core, &run_id);
+    return rollup ? agg_rollup_stats(rollup).bytes : 0;
+}
+
+/* What live splits keep counts for the key of the run, for all of its runs together. A split that
+ * lacks something gives no sums. */
+static void
+must_bound_what_live_splits_keep(void **state)
+{
+    (void)state;
+    const size_t most = 64 << 20;
+    s_say_names(FLOOD, 0, most / 2);
+    assert_true(s_learned_b(FLOOD, 0) > most / 4);
+    s_client(FLOOD, CREMA_MSG_RUN_QUERY, 0);
+    assert_false(isnan(s_state.processor_s));
+    s_say_names(FLOOD, 1, 2 * most / 3);
+    assert_in_range(s_learned_b(FLOOD, 0) + s_learned_b(FLOOD, 1), most - (1 << 20), most);
+    assert_true(agg_core_stats(s_core).split_left > 0);
+    s_client(FLOOD, CREMA_MSG_RUN_QUERY, 1);
+    assert_true(isnan(s_state.processor_s) && isnan(s_state.overhead_s));
+    s_say_names(OTHER, 0, 1 << 20);
+    assert_true(s_learned_b(OTHER, 0) > 1 << 19);
+    s_client(OTHER, CREMA_MSG_RUN_QUERY, 0);
+    assert_false(isnan(s_state.processor_s));
+}
+
 /* ---------------------------------------------------------------- after the verdict */
 
 static void
@@ -379,6 +464,7 @@ main(void)
         T(must_count_streams_for_the_owner_of_the_run),
         T(must_leave_runs_to_clients),
         T(must_bound_what_lists_of_writers_take),
+        T(must_bound_what_live_splits_keep),
         T(must_take_from_a_lent_key_only_what_a_finished_run_lacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -465,11 +465,10 @@ must_not_call_complete_what_it_had_no_room_for(void **state)
 
 /* ---------------------------------------------------------------- agents of other runs */
 
-/* Agent 2 says HELLO for one run only, by what it declares or by its key; zero: for all. */
 static void
-s_second_agent(rig_t *rig, const crema_id_t *declared, const crema_id_t *bound)
+s_second_hello(rig_t *rig, agg_peer_t peer, const crema_principal_t *from,
+               const crema_id_t *declared)
 {
-    crema_principal_t from = {.as = CREMA_AS_ANY, .run_id = *bound};
     crema_msg_t msg = {.type = CREMA_MSG_HELLO};
     msg.hello = (Crema__Hello){.ver_min = CREMA_WIRE_VERSION_MIN,
                                .ver_max = CREMA_WIRE_VERSION,
@@ -478,7 +477,14 @@ s_second_agent(rig_t *rig, const crema_id_t *declared, const crema_id_t *bound)
                                .host = "node2",
                                .hb_ivl_ms = 60000,
                                .run_id = crema_id_field(declared)};
-    agg_core_on_peer(rig->core, 2, &from, &msg, rig->now, rig->now + 1000 * S);
+    agg_core_on_peer(rig->core, peer, from, &msg, rig->now, rig->now + 1000 * S);
+}
+
+/* Agent 2 says HELLO for one run only, by what it declares or by its key; zero: for all. */
+static void
+s_second_agent(rig_t *rig, const crema_id_t *declared, const crema_id_t *bound)
+{
+    s_second_hello(rig, 2, &(crema_principal_t){.as = CREMA_AS_ANY, .run_id = *bound}, declared);
     must_hear(rig, "WELCOME 0 > 2");
 }
 
@@ -533,6 +539,22 @@ must_not_ask_an_agent_of_another_run(void **state)
     }
 }
 
+/* Otherwise a foreign key could keep an agent out of the runs that it serves. */
+static void
+must_not_let_another_key_change_which_run_an_agent_serves(void **state)
+{
+    (void)state;
+    static const crema_id_t c_all = {{0}}, c_other = {{0x77}};
+    const crema_principal_t stranger = {.as = CREMA_AS_AGENT, .key = {{0xbd}}, .run_id = c_other};
+    rig_t rig = s_delivered_rig();
+    s_second_agent(&rig, &c_all, &c_all);
+    s_second_hello(&rig, 3, &stranger, &c_other);
+    must_hear(&rig, "FENCE 3 > 3");
+    s_say_run(&rig, 9, CREMA_MSG_RUN_END, false);
+    assert_non_null(strstr(s_heard(&rig), "BARRIER 1 > 2"));
+    agg_core_destroy(&rig.core);
+}
+
 /* It serves all runs and has nothing of this one: if it is there it answers at once. */
 static void
 must_not_wait_for_a_silent_agent_when_the_list_is_whole(void **state)
@@ -562,6 +584,93 @@ must_not_wait_for_a_silent_agent_when_the_list_is_whole(void **state)
             assert_non_null(strstr(s_heard(&rig), "RUN_SEAL 0"));
         agg_core_destroy(&rig.core);
     }
+}
+
+/* Agent 2, which serves all runs, is heard each second; with faults unless `code` is NULL. */
+static void
+s_wait_beside_agent_2(rig_t *rig, const char *code, uint64_t barrier_seen, int64_t most_ns)
+{
+    Crema__Reason fault = crema_reason(code, "", "", 33);
+    const crema_msg_t msg = {.type = CREMA_MSG_HEARTBEAT,
+                             .session = SESSION,
+                             .heartbeat = {.hb_no = 5,
+                                           .hb_ivl_ms = 1000,
+                                           .barrier_seen = barrier_seen,
+                                           .n_faults = code ? 1 : 0,
+                                           .faults = body_reasons(1, &fault)}};
+    const int64_t end = rig->now;
+    for (bool is_over = false; !is_over && rig->now < end + most_ns; rig->now += S) {
+        s_sink(rig, (crema_msg_t){.type = CREMA_MSG_COMMITTED});
+        s_peer(rig, 2, &msg);
+        s_tick(rig);
+        is_over = strstr(s_heard(rig), "RUN_SEAL") != NULL;
+    }
+}
+
+/* Agent 2 cannot read files of others, whose names nobody has: that is nothing to a run of which
+ * everything is durable. Nor is an agent that has nothing of it and never answers, once it was
+ * asked as often as others are. */
+static void
+must_not_hold_what_has_no_name_against_a_run_that_is_durable(void **state)
+{
+    (void)state;
+    static const crema_id_t c_all = {{0}};
+    static const struct {
+        const char *code;
+        uint64_t barrier_seen;
+        int64_t most_ns;
+    } c_cases[] = {
+        {CREMA_FAULT_MORE, 1, 3 * S},
+        {NULL, 0, 200 * S},
+        {CREMA_FAULT_MORE, 0, 200 * S},
+    };
+    for (size_t i = 0; i < sizeof c_cases / sizeof *c_cases; i++) {
+        rig_t rig = s_delivered_rig();
+        s_second_agent(&rig, &c_all, &c_all);
+        s_list_stream(&rig);
+        crema_msg_t end = {.type = CREMA_MSG_RUN_END,
+                           .run_end = {.run_id = crema_id_field(&s_run), .writer_parts = 1}};
+        s_peer(&rig, 9, &end);
+        s_heartbeat(&rig, 1, 0, 1, 1, 2, true);
+        s_heard(&rig);
+        s_wait_beside_agent_2(&rig, c_cases[i].code, c_cases[i].barrier_seen, c_cases[i].most_ns);
+        assert_int_equal(rig.state.phase, CREMA_RUN_VERDICT);
+        assert_string_equal(rig.reason, "");
+        agg_core_destroy(&rig.core);
+    }
+}
+
+/* While a stream that the list names is not there, it may be what nobody can read. Of an agent that
+ * sees nothing of its spool it is not known what else it has. */
+static void
+must_name_what_has_no_name_while_something_may_be_missing(void **state)
+{
+    (void)state;
+    static const crema_id_t c_all = {{0}};
+    rig_t rig = s_delivered_rig();
+    s_second_agent(&rig, &c_all, &c_all);
+    s_list_stream(&rig);
+    crema_msg_t end_of_delivered = {
+        .type = CREMA_MSG_RUN_END,
+        .run_end = {.run_id = crema_id_field(&s_run), .writer_parts = 1}};
+    s_peer(&rig, 9, &end_of_delivered);
+    s_heartbeat(&rig, 1, 0, 1, 1, 2, true);
+    s_heard(&rig);
+    s_wait_beside_agent_2(&rig, CREMA_FAULT_SPOOL, 1, 200 * S);
+    assert_string_equal(rig.reason, CREMA_FAULT_SPOOL);
+    agg_core_destroy(&rig.core);
+
+    rig = s_served_rig();
+    s_second_agent(&rig, &c_all, &c_all);
+    s_list_stream(&rig);
+    crema_msg_t end = {.type = CREMA_MSG_RUN_END,
+                       .run_end = {.run_id = crema_id_field(&s_run), .writer_parts = 1}};
+    s_peer(&rig, 9, &end);
+    s_heard(&rig);
+    s_wait_beside_agent_2(&rig, CREMA_FAULT_MORE, 1, 200 * S);
+    assert_int_equal(rig.state.phase, CREMA_RUN_VERDICT);
+    assert_true(rig.state.n_reasons > 1);
+    agg_core_destroy(&rig.core);
 }
 
 /* A list that leaves a writer unknown excuses nobody. */
@@ -604,7 +713,10 @@ main(void)
         cmocka_unit_test(must_not_take_a_table_with_a_hole_for_an_answer),
         cmocka_unit_test(must_not_call_complete_what_it_had_no_room_for),
         cmocka_unit_test(must_not_ask_an_agent_of_another_run),
+        cmocka_unit_test(must_not_let_another_key_change_which_run_an_agent_serves),
         cmocka_unit_test(must_not_wait_for_a_silent_agent_when_the_list_is_whole),
+        cmocka_unit_test(must_not_hold_what_has_no_name_against_a_run_that_is_durable),
+        cmocka_unit_test(must_name_what_has_no_name_while_something_may_be_missing),
         cmocka_unit_test(must_name_a_silent_agent_when_the_list_leaves_a_writer_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* agg_core: what a message costs follows what it concerns, not how many runs the aggregator has. */
+/* agg_core: what a message costs follows what it concerns, not how many runs or agents the
+ * aggregator has. */
 #include <stdlib.h>
 
 #include "agg_core.h"
@@ -79,18 +80,31 @@ s_list_writers(void)
 }
 
 static void
-s_hello(void)
+s_hello_of(uint8_t agent, crema_id_t serves, size_t n_rows)
 {
     crema_stream_row_t row = {.stream_id = {{0xcc}}, .run_id = s_run, .hi = 1};
-    s_say(CREMA_AS_AGENT, AGENT,
+    s_say(CREMA_AS_AGENT, agent,
           (crema_msg_t){.type = CREMA_MSG_HELLO,
                         .hello = {.ver_min = CREMA_WIRE_VERSION_MIN,
                                   .ver_max = CREMA_WIRE_VERSION,
-                                  .agent_id = body_id((crema_id_t){{AGENT}}),
+                                  .agent_id = body_id((crema_id_t){{agent}}),
+                                  .run_id = body_id(serves),
                                   .boot = 1,
                                   .host = "node",
                                   .hb_ivl_ms = 1000,
-                                  .table = body_table(1, &row)}});
+                                  .table = body_table(n_rows, &row)}});
+}
+
+static void
+s_hello(void)
+{
+    s_hello_of(AGENT, (crema_id_t){{0}}, 1);
+}
+
+static void
+s_end_run(void)
+{
+    s_client_says(OTHER, CREMA_MSG_RUN_END, s_run);
 }
 
 static void
@@ -137,20 +151,18 @@ s_close_stream_of(crema_id_t run_id)
     s_sink((crema_msg_t){.type = CREMA_MSG_STATE, .state = {.table = body_table(1, &row)}});
 }
 
-/* Of the PARTIAL ones the agent is a member that owes nothing; they wait for a stream that never
- * comes. */
 static void
-must_have_runs(unsigned n)
+must_have_core(void)
 {
     const agg_config_t config = {.session = SESSION,
-                                 .credit_pool_b = 1 << 20,
+                                 .credit_pool_b = 64 << 20,
                                  .sink_silence_ns = 2 * S,
                                  .barrier_retries = 5,
                                  .barrier_cap_ns = 30 * S,
                                  .abandon_after_ns = 3600 * S,
                                  .owner_runs_max = 4096,
                                  .owner_bytes_max = 1 << 30,
-                                 .agents_max = 8,
+                                 .agents_max = 256,
                                  .streams_max = 4096,
                                  .runs_max = 4096};
     must(agg_core_new(&config, &s_core));
@@ -159,6 +171,14 @@ must_have_runs(unsigned n)
     s_sink((crema_msg_t){.type = CREMA_MSG_STATE});
     s_client_says(OTHER, CREMA_MSG_RUN_OPEN, s_run);
     s_hello();
+}
+
+/* Of the PARTIAL ones the agent is a member that owes nothing; they wait for a stream that never
+ * comes. */
+static void
+must_have_runs(unsigned n)
+{
+    must_have_core();
     for (kind_t kind = PARTIAL; kind != OPEN; kind--) {
         for (unsigned i = 0; i < n / KINDS; i++) {
             s_client_says(OWNER, CREMA_MSG_RUN_OPEN, s_run_of(kind, i));
@@ -179,19 +199,27 @@ must_have_runs(unsigned n)
     s_list_writers_of((crema_id_t){{0xdd}}); /* malloc() has put in order what was freed */
 }
 
+/* Beside the one that lists a stream of the run: agents that declared another run. */
 static void
-must_cost_the_same(void (*say)(void))
+must_have_agents(unsigned n)
 {
-    must_have_runs(FEW);
+    must_have_core();
+    for (unsigned i = 0; i < n; i++)
+        s_hello_of((uint8_t)(AGENT + 1 + i), (crema_id_t){{0xdd}}, 0);
+    assert_int_equal(agg_core_stats(s_core).agents_live, n + 1);
+}
+
+static void
+must_cost_the_same(void (*have)(unsigned), unsigned n_few, unsigned n_many, void (*say)(void))
+{
+    have(n_few);
     uint64_t few = must_count_steps(say);
     agg_core_destroy(&s_core);
-    if (few == 0)
-        skip();
-    must_have_runs(MANY);
+    have(n_many);
     uint64_t many = must_count_steps(say);
     agg_core_destroy(&s_core);
-    print_message("%llu instructions beside %d runs, %llu beside %d\n", (unsigned long long)few,
-                  FEW, (unsigned long long)many, MANY);
+    print_message("%llu instructions beside %u, %llu beside %u\n", (unsigned long long)few, n_few,
+                  (unsigned long long)many, n_many);
     assert_true(many < few + few / 2);
 }
 
@@ -201,21 +229,28 @@ static void
 test_a_part_of_a_list_of_writers_looks_at_no_other_run(void **state)
 {
     (void)state;
-    must_cost_the_same(s_list_writers);
+    must_cost_the_same(must_have_runs, FEW, MANY, s_list_writers);
 }
 
 static void
 test_a_hello_looks_at_no_run_that_does_not_wait_for_the_agent(void **state)
 {
     (void)state;
-    must_cost_the_same(s_hello);
+    must_cost_the_same(must_have_runs, FEW, MANY, s_hello);
 }
 
 static void
 test_a_heartbeat_looks_at_no_run_that_does_not_wait_for_the_agent(void **state)
 {
     (void)state;
-    must_cost_the_same(s_heartbeat);
+    must_cost_the_same(must_have_runs, FEW, MANY, s_heartbeat);
+}
+
+static void
+test_the_end_of_a_run_looks_at_no_agent_that_serves_another_one(void **state)
+{
+    (void)state;
+    must_cost_the_same(must_have_agents, 9, 199, s_end_run);
 }
 
 int
@@ -225,6 +260,7 @@ main(void)
         cmocka_unit_test(test_a_part_of_a_list_of_writers_looks_at_no_other_run),
         cmocka_unit_test(test_a_hello_looks_at_no_run_that_does_not_wait_for_the_agent),
         cmocka_unit_test(test_a_heartbeat_looks_at_no_run_that_does_not_wait_for_the_agent),
+        cmocka_unit_test(test_the_end_of_a_run_looks_at_no_agent_that_serves_another_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

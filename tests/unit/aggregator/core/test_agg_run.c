@@ -13,13 +13,13 @@ static const crema_id_t s_run_id = {{7}}, s_a = {{1}}, s_b = {{2}}, s_nobody;
 
 static const Crema__RunEnd s_end = {.t_end_ns = 5, .dismiss = true};
 
-static agg_awaited_t *s_awaited; /* of all runs */
+static agg_awaited_t s_awaited; /* of all runs */
 
 static agg_run_t *
 s_run(void)
 {
     agg_run_t *run = NULL;
-    must(agg_run_new(&s_run_id, 8, 5, 30 * S, s_awaited, &run));
+    must(agg_run_new(&s_run_id, 8, 5, 30 * S, &s_awaited, &run));
     return run;
 }
 
@@ -245,12 +245,12 @@ must_take_back_reasons_when_everything_came(void **state)
     must(agg_run_on_end(run, &s_end, 1, 0));
     agg_run_expect(run, a, S, 99 * S, 0);
     assert_true(agg_run_is_ready(run, 0));
-    agg_run_blame(run, "agent_lost",
-                  "a name that is longer than sixty-three bytes, for which there is no room", 4,
-                  "text");
+    agg_run_add_reason(run, "agent_lost",
+                       "a name that is longer than sixty-three bytes, for which there is no room",
+                       4, "text");
     agg_run_give_verdict(run, 0, 1);
     assert_true(agg_run_wants_answers(run));
-    assert_false(agg_run_is_mended(run));
+    assert_false(agg_run_is_recovered(run));
     const Crema__RunSeal *seal = &run->seal.run_seal;
     assert_int_equal(seal->n_reasons, 1);
     assert_int_equal(strlen(seal->reasons[0]->subject), 63);
@@ -264,12 +264,12 @@ must_take_back_reasons_when_everything_came(void **state)
     assert_int_equal(run->phase, CREMA_RUN_SEALED);
     assert_string_equal(agg_run_state(run).path, "x.h5");
     agg_run_tally(run, a, &missing, &done, 0);
-    assert_false(agg_run_is_mended(run)); /* it has not said that this was all */
+    assert_false(agg_run_is_recovered(run)); /* it has not said that this was all */
     agg_run_on_answer(run, a, 1, 0);
-    assert_true(agg_run_is_mended(run));
+    assert_true(agg_run_is_recovered(run));
     agg_run_clear_reasons(run);
     agg_run_give_verdict(run, 0, 2);
-    assert_false(agg_run_is_mended(run));
+    assert_false(agg_run_is_recovered(run));
     assert_false(agg_run_wants_answers(run));
     assert_int_equal(run->phase, CREMA_RUN_VERDICT);
     agg_run_destroy(&run);
@@ -303,7 +303,7 @@ must_replace_what_its_client_said(void **state)
 {
     (void)state;
     agg_run_t *run = NULL;
-    assert_int_equal(agg_run_new(&s_run_id, 0, 5, 30 * S, s_awaited, &run), CREMA_EINVAL);
+    assert_int_equal(agg_run_new(&s_run_id, 0, 5, 30 * S, &s_awaited, &run), CREMA_EINVAL);
     assert_null(run);
     run = s_run();
     must(agg_run_on_open(run, &(Crema__RunOpen){.t_start_ns = 3}));
@@ -332,7 +332,7 @@ must_bound_the_reasons(void **state)
     agg_run_t *run = s_run();
     must(agg_run_on_end(run, &s_end, 1, 0));
     for (int i = 0; i < AGG_RUN_REASONS_MAX + 30; i++)
-        agg_run_blame(run, "stream_not_closed", "s", 0, "text");
+        agg_run_add_reason(run, "stream_not_closed", "s", 0, "text");
     agg_run_give_verdict(run, 0, 0);
     const Crema__RunSeal *seal = &run->seal.run_seal;
     assert_int_equal(seal->n_reasons, AGG_RUN_REASONS_MAX + 1);
@@ -396,40 +396,40 @@ must_be_found_by_what_it_waits_for(void **state)
     const agg_tally_t c_open = {.missing = 3}, c_done = {.committed = 3, .done = true};
     agg_run_t *run = s_run();
     agg_member_t *a = s_member(run, &s_a);
-    const crema_link_t *mended = agg_awaited_mended(s_awaited);
-    crema_link_t *of_a = agg_awaited_of(s_awaited, &s_a);
-    assert_null(agg_awaited_of(s_awaited, &s_b));
+    const crema_link_t *recovered = &s_awaited.recovered;
+    crema_link_t *of_a = agg_lists_find(s_awaited.of_agents, &s_a);
+    assert_null(agg_lists_find(s_awaited.of_agents, &s_b));
     assert_true(crema_list_is_empty(of_a));
     agg_run_tally(run, a, NULL, &c_open, 0);
     assert_ptr_equal(CREMA_LIST_ITEM(of_a->next, agg_member_t, awaited), a);
     assert_ptr_equal(a->run, run);
     must(agg_run_on_end(run, &s_end, 1, 0));
     agg_run_clear_reasons(run);
-    agg_run_blame(run, "agent_lost", "a", 3, "");
+    agg_run_add_reason(run, "agent_lost", "a", 3, "");
     agg_run_give_verdict(run, 1, 1);
-    assert_true(crema_list_is_empty(mended));
+    assert_true(crema_list_is_empty(recovered));
     agg_run_tally(run, a, &c_open, &c_done, 2);
     assert_true(crema_list_is_empty(of_a));
-    assert_ptr_equal(CREMA_LIST_ITEM(mended->next, agg_run_t, mended), run);
+    assert_ptr_equal(CREMA_LIST_ITEM(recovered->next, agg_run_t, recovered), run);
     agg_run_clear_reasons(run);
     agg_run_give_verdict(run, 3, 3);
-    assert_true(crema_list_is_empty(mended));
+    assert_true(crema_list_is_empty(recovered));
     agg_run_destroy(&run);
-    assert_null(agg_awaited_of(s_awaited, &s_a));
+    assert_null(agg_lists_find(s_awaited.of_agents, &s_a));
 }
 
 static int
 s_setup(void **state)
 {
     (void)state;
-    return agg_awaited_new(&s_awaited) == CREMA_OK ? 0 : -1;
+    return agg_awaited_init(&s_awaited) == CREMA_OK ? 0 : -1;
 }
 
 static int
 s_teardown(void **state)
 {
     (void)state;
-    agg_awaited_destroy(&s_awaited);
+    agg_lists_destroy(&s_awaited.of_agents);
     return 0;
 }
 

@@ -438,7 +438,7 @@ must_not_wait_for_the_rest_of_a_list_for_ever(void **state)
     agg_core_destroy(&rig.core);
 }
 
-/* A collector of 0.1.0, or of anybody who does not know better. */
+/* A collector that does not know better. */
 static void
 must_not_trust_a_collector_without_a_list(void **state)
 {

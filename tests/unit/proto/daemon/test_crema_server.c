@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -160,6 +162,9 @@ test_a_revoked_key_is_admitted_no_more(void **state)
     assert_false(crema_keyring_admits(crema_server_ring(server), &agent));
     must(crema_keyring_lend(crema_server_ring(server), &run_id, &alice.key, agents_key));
     must(crema_keyring_lend(crema_server_ring(server), &run_id, &alice.key, agents_key));
+    const crema_id_t lent = crema_principal_key(agents_key);
+    const crema_id_t owner = crema_keyring_owner(crema_server_ring(server), &lent);
+    assert_true(crema_id_equal(&owner, &alice.key));
     assert_true(crema_keyring_admits(crema_server_ring(server), &agent));
     crema_id_t other_run = {{2}};
     assert_int_equal(
@@ -311,10 +316,76 @@ test_an_owner_has_so_many_keys_and_none_is_displaced(void **state)
     must_remove(dir);
 }
 
+/* Looks at all descriptors, each of which begins with the first one. */
+static unsigned s_looks;
+
+int
+getsockname(int fd, struct sockaddr *restrict address, socklen_t *restrict size)
+{
+    s_looks += fd == 0;
+    return (int)syscall(SYS_getsockname, fd, address, size);
+}
+
+static int
+s_on_over(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer, (void)context;
+    return -1;
+}
+
+static void
+s_run_for(zloop_t *loop, size_t ms)
+{
+    assert_true(zloop_timer(loop, ms, 1, s_on_over, NULL) >= 0);
+    (void)zloop_start(loop);
+}
+
+/* Refusals that are not in the log yet are no reason to look at every connection again and again:
+ * a thousand agents whose aggregator has gone dial for hours. */
+static void
+test_connections_are_looked_at_when_some_have_come_and_no_more(void **state)
+{
+    (void)state;
+    char dir[SCRATCH_BYTES], path[SCRATCH_BYTES + 32];
+    scratch_template("server", dir);
+    assert_non_null(mkdtemp(dir));
+    must(crema_keys_make(dir));
+    crema_server_t *server = NULL;
+    must(crema_server_new(CREMA_ROLE_AGENTS, "tcp://127.0.0.1:*", dir, s_why, sizeof s_why,
+                          &server));
+    zloop_t *loop = crema_loop_new();
+    must(crema_server_attach(server, loop, 64, NULL));
+    snprintf(path, sizeof path, "%s/server/server.key", dir);
+    zcert_t *own = zcert_new(), *of_server = zcert_load(path);
+    assert_non_null(of_server);
+    for (unsigned long dials = 0; dials < 2; dials++) { /* the second is in the log 10 s later */
+        s_looks = 0;
+        zsock_t *stranger = zsock_new(ZMQ_DEALER);
+        zcert_apply(own, stranger);
+        zsock_set_curve_serverkey(stranger, zcert_public_txt(of_server));
+        assert_int_equal(zsock_connect(stranger, "%s", crema_server_endpoint(server)), 0);
+        for (int i = 0; i < 100 && crema_server_refused(server) <= dials; i++)
+            s_run_for(loop, 100);
+        assert_true(crema_server_refused(server) > dials);
+        zsock_destroy(&stranger);
+        s_run_for(loop, 600);
+        assert_true(s_looks > 0);
+    }
+    s_looks = 0;
+    s_run_for(loop, 1000);
+    assert_int_equal(s_looks, 0);
+    zcert_destroy(&own);
+    zcert_destroy(&of_server);
+    crema_server_destroy(&server);
+    zloop_destroy(&loop);
+    must_remove(dir);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest c_tests[] = {
+        cmocka_unit_test(test_connections_are_looked_at_when_some_have_come_and_no_more),
         cmocka_unit_test(test_what_can_be_known_beforehand_is_refused_with_its_option),
         cmocka_unit_test(test_a_second_server_on_one_port_is_told_what_to_do),
         cmocka_unit_test(test_what_is_no_endpoint_and_what_is_no_key_are_the_users_to_mend),

@@ -215,6 +215,32 @@ must_put_compute_behind_losses_that_matter_only(void **state)
     }
 }
 
+/* Opening takes most of the CPU time, and none or all of the garbage collection. */
+static void
+must_tell_garbage_of_opening_from_that_of_process(void **state)
+{
+    (void)state;
+    const struct {
+        double open_gc_s, garbage_s; /* of one chunk */
+    } cases[] = {{0, 1}, {0.75, 0.25}, {1, 0}, {NAN, 0.2} /* by the share of CPU time */};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_t run;
+        sink_measured_t found;
+        s_begin(&run, 2, 10, 40);
+        for (size_t c = 0; c < 2; c++) {
+            sink_chunk_t *chunk = &run.chunks[c];
+            chunk->wall_s = 2;
+            chunk->open_s = chunk->open_cpu_s = 8;
+            chunk->gc_s = 1;
+            chunk->open_gc_s = cases[i].open_gc_s;
+        }
+        sink_diagnosis_t d = s_diagnose(&run, &found);
+        NEAR(d.causes[CREMA_BOTTLENECK_GARBAGE].s, 2 * cases[i].garbage_s);
+        NEAR(d.causes[CREMA_BOTTLENECK_CHUNKS].s, 16);
+        NEAR(d.causes[CREMA_BOTTLENECK_COMPUTE].s, 4 - 2 * cases[i].garbage_s);
+    }
+}
+
 int
 main(void)
 {
@@ -224,6 +250,7 @@ main(void)
         cmocka_unit_test(must_tell_opening_from_process),
         cmocka_unit_test(must_be_as_sure_as_there_are_looks),
         cmocka_unit_test(must_say_what_less_waiting_saves_where_the_gil_is_next),
+        cmocka_unit_test(must_tell_garbage_of_opening_from_that_of_process),
         cmocka_unit_test(must_put_compute_behind_losses_that_matter_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

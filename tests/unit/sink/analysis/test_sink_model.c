@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "must.h"
+#include "sink_attempt.h"
 #include "sink_model.h"
 
 #define N 60
@@ -58,9 +59,13 @@ must_fit_each_dataset_and_find_the_straggler(void **state)
         assert_true(model->whole.score[7] > SINK_MODEL_STRAGGLER);
         assert_true(isnan(model->whole.score[10]));
         assert_true(model->excess_s > 4 * model->whole.predicted_s[7] * 0.8);
-        if (one_size) { /* no line, and so no best size */
-            assert_true(isnan(model->datasets[0].line.b));
-            assert_true(isnan(model->datasets[0].n_opt_events));
+        assert_int_equal(model->datasets[0].is_measured, one_size);
+        if (one_size) { /* no line: opening took 0.2 s, process() 3.9 and 1.3 s of 1,000 events */
+            assert_true(fabs(model->datasets[0].line.a - 0.2) < 1e-12);
+            assert_true(fabs(model->datasets[0].line.b - 3.9e-3) < 1e-4);
+            assert_true(fabs(model->datasets[1].line.b - 1.3e-3) < 1e-4);
+            assert_true(isnan(model->datasets[0].line.b_lo));
+            assert_true(model->datasets[0].n_opt_events > 0);
             assert_true(fabs(model->whole.predicted_s[7] - 1.5) < 0.05);
         } else {
             assert_true(fabs(model->datasets[0].line.b - 4e-3) < 2e-4);
@@ -109,6 +114,28 @@ must_judge_process_alone_too(void **state)
     sink_model_destroy(&model);
 }
 
+/* Without times of their own for opening and process() nothing is known about sizes. */
+static void
+must_not_guess_what_opening_took(void **state)
+{
+    (void)state;
+    for (int with_opening = 0; with_opening < 2; with_opening++) {
+        sink_chunk_t chunks[N];
+        s_fill(chunks, true);
+        for (int i = 0; i < N; i++) {
+            chunks[i].open_s = with_opening ? 0.2 : NAN;
+            chunks[i].quality = with_opening ? SINK_QUALITY_WITH_OPENING : 0;
+        }
+        sink_facts_t facts = {.chunks = chunks, .n_chunks = N};
+        sink_model_t *model;
+        must(sink_model_new(&facts, 10, &model));
+        assert_false(model->datasets[0].is_measured);
+        assert_true(isnan(model->datasets[0].line.a) && isnan(model->datasets[0].line.b));
+        assert_true(isnan(model->datasets[0].n_opt_events));
+        sink_model_destroy(&model);
+    }
+}
+
 static void
 must_do_without_chunks(void **state)
 {
@@ -127,6 +154,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_fit_each_dataset_and_find_the_straggler),
         cmocka_unit_test(must_judge_process_alone_too),
+        cmocka_unit_test(must_not_guess_what_opening_took),
         cmocka_unit_test(must_do_without_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ s_run(const char *absent, decoded_t *d)
     fixture_close(&f);
     decoded_open(d, dir);
     decoded_facts(d);
-    const sink_summary_t summary = {d->tables, d->run, d->facts, d->budget, d->model, false};
+    const sink_summary_t summary = {d->tables, d->run, d->facts, d->budget, d->model, false, NULL};
     must(sink_summary_fill(&summary));
 }
 

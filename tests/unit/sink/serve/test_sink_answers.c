@@ -55,6 +55,25 @@ must_answer_what_is_durable(void **state)
     assert_null(self);
 }
 
+/* The run was set aside: its journal holds nothing of what was said. */
+static void
+must_drop_what_waits(void **state)
+{
+    (void)state;
+    sink_answers_t *self;
+    must(sink_answers_new(2, &self));
+    must_add(self, &s_run, CREMA_MSG_RUN_OPEN, 0, 1);
+    must_add(self, &s_run, CREMA_MSG_OPEN, 1, 2);
+    must_add(self, &s_other, CREMA_MSG_RUN_OPEN, 2, 1);
+    sink_answers_drop(self, &s_run);
+    sink_answers_drop(self, &s_run); /* nobody waits */
+    sink_answers_durable(self, &s_run, 3);
+    assert_null(sink_answers_take(self));
+    sink_answers_durable(self, &s_other, 1);
+    must_take(self, &s_other, 2);
+    sink_answers_destroy(&self);
+}
+
 /* Two runs have room: one that nobody waits for any more makes room, and what is refused is
  * freed. */
 static void
@@ -79,6 +98,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_answer_what_is_durable),
+        cmocka_unit_test(must_drop_what_waits),
         cmocka_unit_test(must_bound_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

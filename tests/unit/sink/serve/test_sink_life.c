@@ -7,7 +7,7 @@
 #include "message_parts.h"
 #include "record_frames.h"
 #include "sink_store.h"
-#include "store_events.h"
+#include "store_opened.h"
 
 #define RUN 9
 
@@ -25,8 +25,7 @@ open_store(void)
     sink_store_config_t config = {
         .dir = s_dir, .streams_max = 10, .runs_max = 10, .on_event = store_events_anew()};
     must(sink_store_open(&config, why, sizeof why, &s_store));
-    while (sink_store_examine(s_store))
-        ;
+    must_examine(s_store);
 }
 
 static int
@@ -109,10 +108,10 @@ test_a_run_lives_once(void **state)
     must_put(2);
     assert_true(must_say(CREMA_MSG_RUN_SEAL, NULL));
     must_be(CREMA_LIFE_SEALED);
-    assert_int_equal(sink_store_free(s_store, &s_run), CREMA_EINVAL); /* not with news */
+    assert_int_equal(store_free(s_store, &s_run), CREMA_EINVAL); /* not with news */
     must_file(2);
     must_be(CREMA_LIFE_SEALED);
-    must(sink_store_free(s_store, &s_run));
+    must(store_free(s_store, &s_run));
     must_be(CREMA_LIFE_FREED);
 }
 
@@ -128,7 +127,7 @@ test_an_abandoned_run_may_still_be_ended(void **state)
     assert_true(must_say(CREMA_MSG_RUN_END, NULL));
     must_be(CREMA_LIFE_ENDED);
     assert_false(sink_store_find(s_store, &s_run)->state.seal_asked); /* its verdict is to come */
-    assert_int_equal(sink_store_free(s_store, &s_run), CREMA_EINVAL);
+    assert_int_equal(store_free(s_store, &s_run), CREMA_EINVAL);
     assert_true(must_say(CREMA_MSG_RUN_SEAL, NULL));
     must_file(2);
     must_be(CREMA_LIFE_SEALED);

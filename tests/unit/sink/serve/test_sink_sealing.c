@@ -15,6 +15,7 @@
 #include "record_frames.h"
 #include "sink_fs.h"
 #include "sink_sealing.h"
+#include "store_opened.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define T0_NS (1000 * SECOND_NS)
@@ -37,8 +38,7 @@ open_all(void)
     char why[512];
     sink_store_config_t config = {.dir = s_dir, .streams_max = 10, .runs_max = 10};
     must(sink_store_open(&config, why, sizeof why, &s_store));
-    while (sink_store_examine(s_store))
-        ;
+    must_examine(s_store);
     must(sink_sealing_new(s_store, s_dir, 10, 0, &s_sealing));
 }
 
@@ -397,6 +397,34 @@ s_play(char **argv)
     return 0;
 }
 
+static bool
+s_takes_clock(void)
+{
+    return sink_sealing_takes_clock(s_sealing, sink_store_find(s_store, &s_run));
+}
+
+/* A clock sample that is in no file would make a rebuild differ. */
+static void
+test_sealing_takes_no_clock_that_comes_into_no_file(void **state)
+{
+    (void)state;
+    let_sealing("1");
+    must_put(1, T0_NS);
+    assert_true(s_takes_clock());
+    must_ask(T0_NS);
+    assert_false(s_takes_clock()); /* the file is being made */
+    must_seal(1, T0_NS);
+    assert_false(s_takes_clock());
+    must_put(2, T0_NS + 10 * SECOND_NS);
+    assert_true(s_takes_clock()); /* another one will be made */
+    must_rest(T0_NS + 11 * SECOND_NS);
+    let_sealing("2");
+    sink_sealing_tick(s_sealing, T0_NS + 13 * SECOND_NS);
+    assert_false(s_takes_clock());
+    must_seal(2, T0_NS + 13 * SECOND_NS);
+    assert_false(s_takes_clock());
+}
+
 int
 main(int argc, char **argv)
 {
@@ -410,6 +438,7 @@ main(int argc, char **argv)
         T(test_sealing_is_repeated_two_quiet_seconds_after_late_records),
         T(test_sealing_of_records_that_never_cease_is_repeated_ever_later),
         T(test_sealing_that_was_overtaken_is_repeated),
+        T(test_sealing_takes_no_clock_that_comes_into_no_file),
         T(test_sealing_that_fails_is_tried_again_ever_later),
         T(test_sealing_gives_up_until_it_is_asked_again),
         T(test_sealing_is_due_after_a_restart),

@@ -71,8 +71,7 @@ static inline sink_store_t *
 must_open(sink_store_report_t *ret_report)
 {
     sink_store_t *store = must_open_unread();
-    while (sink_store_examine(store))
-        ;
+    must_examine(store);
     if (ret_report)
         *ret_report = sink_store_report(store);
     return store;

@@ -13,7 +13,7 @@
 #include "message_parts.h"
 #include "record_frames.h"
 #include "sink_store.h"
-#include "store_events.h"
+#include "store_opened.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define RETAINED 20 /* sealed runs whose journal is kept */
@@ -74,15 +74,6 @@ must_open(uint64_t run_limit)
     sink_store_tick(store, s_mono_ns);
     must(sink_store_commit(store)); /* what comes to rest has done so */
     return store;
-}
-
-static void
-must_commit(sink_store_t *store)
-{
-    crema_stream_row_t rows[256];
-    must(sink_store_commit(store));
-    while (sink_commit_take(sink_store_watermarks(store), rows, 256) > 0)
-        ;
 }
 
 static sink_put_t
@@ -195,8 +186,7 @@ test_a_sealed_run_has_no_descriptor_and_no_stream_in_memory(void **state)
 
     store = must_open(0);
     assert_int_equal(sink_store_report(store).unread, 3);
-    while (sink_store_examine(store))
-        ;
+    must_examine(store);
     assert_int_equal(sink_store_live(store), 1); /* the one that something came late for */
     assert_int_equal(sink_commit_stats(sink_store_watermarks(store)).streams, 10);
     assert_int_equal(sink_store_report(store).frames, 4); /* two heads, and what followed them */
@@ -221,14 +211,13 @@ test_the_oldest_sealed_run_goes_first_and_no_clock_matters(void **state)
 
     s_mono_ns = 5 * SECOND_NS; /* another boot */
     store = must_open(0);
-    while (sink_store_examine(store))
-        ;
+    must_examine(store);
     assert_int_equal(sink_store_resting_bytes(store), bytes);
     const sink_run_t *oldest = sink_store_oldest(store, &age_ns);
     const crema_id_t first = s_id(1, UINT64_MAX), second = s_id(2, UINT64_MAX);
     assert_true(crema_id_equal(&oldest->run_id, &first));
     assert_int_equal(age_ns, 60 * SECOND_NS);
-    must(sink_store_free(store, &first));
+    must(store_free(store, &first));
     assert_true(crema_id_equal(&sink_store_oldest(store, &age_ns)->run_id, &second));
     assert_int_equal(age_ns, 40 * SECOND_NS);
     must_put(store, 2, 0, 2, 2); /* something late: it is not old any more */
@@ -257,7 +246,7 @@ test_runs_sealed_within_one_second_go_in_the_order_in_which_they_were_sealed(voi
         const crema_id_t next = s_id(order[i], UINT64_MAX);
         assert_true(crema_id_equal(&sink_store_oldest(store, &age_ns)->run_id, &next));
         assert_true(crema_id_equal(&sink_store_redundant(store, &is_complete)->run_id, &next));
-        must(sink_store_free(store, &next));
+        must(store_free(store, &next));
     }
     sink_store_close(&store);
 }
@@ -292,8 +281,7 @@ test_a_sealed_journal_of_another_store_is_set_aside(void **state)
     snprintf(store_file, sizeof store_file, "%.*s/store", (int)(name - moved), moved);
     assert_int_equal(unlink(store_file), 0); /* the next one makes its own */
     store = must_open(0);
-    while (sink_store_examine(store))
-        ;
+    must_examine(store);
     assert_null(sink_store_oldest(store, &age_ns));
     assert_int_equal(access(moved, F_OK), 0);
     sink_store_close(&store);
@@ -364,8 +352,7 @@ s_measure(uint64_t run)
         double open_ms = s_open_ms(run, seq, &store);
         figures.open_ms = open_ms < figures.open_ms ? open_ms : figures.open_ms;
     }
-    while (sink_store_examine(store))
-        ;
+    must_examine(store);
     for (uint64_t i = 0; i < COMMITS; i++) {
         must_put(store, run, 0, i + STARTS + 1, i + STARTS + 1);
         began_ns = crema_clock_cpu_ns();
@@ -378,7 +365,7 @@ s_measure(uint64_t run)
     figures.memory_kib = s_memory_kib();
     const crema_id_t run_id = s_id(run, UINT64_MAX);
     must_seal(store, run);
-    must(sink_store_free(store, &run_id));
+    must(store_free(store, &run_id));
     sink_store_close(&store);
     return figures;
 }
@@ -392,14 +379,13 @@ test_a_store_does_not_age(void **state)
     uint64_t run = 1;
     for (size_t step = 1; step <= STEPS; step++) {
         sink_store_t *store = must_open(0);
-        while (sink_store_examine(store))
-            ;
+        must_examine(store);
         for (; run <= runs * step / STEPS; run++) {
             must_live(store, run, streams);
             must_age(store, 6);
             const crema_id_t old = s_id(run - RETAINED, UINT64_MAX);
             if (run > RETAINED)
-                must(sink_store_free(store, &old));
+                must(store_free(store, &old));
         }
         assert_int_equal(sink_commit_stats(sink_store_watermarks(store)).streams, 0);
         sink_store_close(&store);
@@ -411,8 +397,10 @@ test_a_store_does_not_age(void **state)
             first = last;
     }
     assert_true(last.open_ms < 500);
+    /* The id of each freed run is in memory: 16 bytes, and as much again while a file is read. */
     if (!c_keeps_freed)
-        assert_true((double)last.memory_kib < 1.2 * (double)first.memory_kib);
+        assert_true((double)last.memory_kib <
+                    1.2 * (double)first.memory_kib + (double)runs * 32 / 1024);
     /* A millisecond more is noise: caches are shared. */
     assert_true(last.commit_p99_ms < 1.2 * first.commit_p99_ms + 1);
     assert_true(last.open_ms < 1.2 * first.open_ms + 1);

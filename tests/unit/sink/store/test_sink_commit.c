@@ -265,6 +265,48 @@ must_forget_runs_without_streams(void **state)
     sink_commit_destroy(&commit);
 }
 
+/* What an earlier process wrote is durable when that has been renewed; what came meanwhile is
+ * later. */
+static void
+must_commit_what_was_restored_when_it_is_renewed(void **state)
+{
+    (void)state;
+    crema_stream_row_t row;
+    for (int fails = 0; fails < 2; fails++) {
+        sink_commit_t *commit = NULL;
+        assert_int_equal(sink_commit_new(8, &commit), CREMA_OK);
+        assert_int_equal(sink_commit_restore(commit, &s_stream, &s_run, 5, 5, false), CREMA_OK);
+        assert_int_equal(sink_commit_restore(commit, &s_other, &s_run, 3, 3, true), CREMA_OK);
+        sink_commit_renew(commit, &s_run);
+        sink_commit_written(commit, &s_stream, 7, false);
+        assert_true(sink_commit_get(commit, &s_stream, &row));
+        assert_int_equal(row.committed, 0);
+        assert_int_equal(row.recv_next, 8);
+        assert_true(sink_commit_get(commit, &s_other, &row));
+        assert_int_equal(row.flags, 0);
+        assert_false(sink_commit_forget(commit, &s_run));
+        assert_int_equal(sink_commit_stats(commit).uncommitted, 5 + 3 + 2);
+        if (fails) {
+            sink_commit_drop(commit, &s_run);
+            assert_false(sink_commit_get(commit, &s_stream, &row));
+            assert_int_equal(sink_commit_stats(commit).uncommitted, 0);
+            assert_int_equal(sink_commit_stats(commit).streams, 0);
+            assert_int_equal(sink_commit_take(commit, &row, 1), 0);
+        } else {
+            sink_commit_durable(commit, &s_run);
+            assert_true(sink_commit_get(commit, &s_stream, &row));
+            assert_int_equal(row.committed, 5);
+            assert_true(sink_commit_get(commit, &s_other, &row));
+            assert_int_equal(row.flags, CREMA_STREAM_FLAG_CLOSED);
+            s_sync(commit);
+            assert_true(sink_commit_get(commit, &s_stream, &row));
+            assert_int_equal(row.committed, 7);
+            assert_int_equal(sink_commit_stats(commit).uncommitted, 0);
+        }
+        sink_commit_destroy(&commit);
+    }
+}
+
 int
 main(void)
 {
@@ -276,6 +318,7 @@ main(void)
         cmocka_unit_test(must_acknowledge_what_moved_and_what_was_asked_for),
         cmocka_unit_test(must_show_every_stream),
         cmocka_unit_test(must_forget_runs_without_streams),
+        cmocka_unit_test(must_commit_what_was_restored_when_it_is_renewed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

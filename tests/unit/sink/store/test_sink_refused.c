@@ -44,12 +44,12 @@ s_id(uint8_t kind, unsigned n)
 static crema_err_t
 s_keep(void)
 {
-    uint8_t *bytes;
-    size_t size;
-    crema_err_t err = sink_refused_encode(&s_refused, &bytes, &size);
-    if (err == CREMA_OK) {
-        err = sink_refused_write(s_dir, bytes, size);
-        free(bytes);
+    bool begins;
+    crema_err_t err = sink_refused_begin(&s_refused, &begins);
+    if (begins) {
+        sink_refused_write(&s_refused, s_dir);
+        err = s_refused.err;
+        sink_refused_end(&s_refused);
     }
     return err;
 }

@@ -19,7 +19,8 @@ static void
 s_summarize(decoded_t *d, bool partial)
 {
     decoded_facts(d);
-    const sink_summary_t summary = {d->tables, d->run, d->facts, d->budget, d->model, partial};
+    const sink_summary_t summary = {d->tables, d->run,  d->facts, d->budget,
+                                    d->model,  partial, NULL};
     must(sink_summary_fill(&summary));
 }
 

@@ -74,7 +74,7 @@ s_run(double first_s, double others_wait, decoded_t *d)
     fixture_close(&f);
     decoded_open(d, dir);
     decoded_facts(d);
-    const sink_summary_t summary = {d->tables, d->run, d->facts, d->budget, d->model, false};
+    const sink_summary_t summary = {d->tables, d->run, d->facts, d->budget, d->model, false, NULL};
     must(sink_summary_fill(&summary));
 }
 

@@ -143,7 +143,7 @@ must_have_every_reason_by_worker(void **state)
     s_write(dir);
     decoded_open(&d, dir);
     decoded_facts(&d);
-    const sink_summary_t summary = {d.tables, d.run, d.facts, d.budget, d.model, false};
+    const sink_summary_t summary = {d.tables, d.run, d.facts, d.budget, d.model, false, NULL};
     must(sink_summary_fill(&summary));
     assert_int_equal(decoded_count(&d, t), n);
     double sum = 0;
