@@ -98,6 +98,7 @@ def test_runs_are_listed_beside_the_sink_in_each_phase(serve, tmp_path):
     assert line[:2] == [str(mc._run_id), "sealed"] and line[7:] == ["COMPLETE", str(mc.path)]
     assert line[2:4] == [sealed["user"], r"apple\u000acrumble"]
 
+    wait_for(lambda: not any(out.glob("*.live.h5")), what="the end of the live file")
     shutil.rmtree(out)  # a run that has ended cannot be sealed
     out.write_text("in the way")
     with record(tmp_path / "own", timeout=3) as late:

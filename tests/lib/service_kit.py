@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import os
@@ -175,6 +176,7 @@ class Collector:
         self.socket.linger = 0
         self.socket.sndtimeo = 200
         self.socket.reconnect_ivl = 50
+        self.connection = self.socket.get_monitor_socket()
         if keys:
             auth = pytest.importorskip("zmq.auth")
             own = auth.load_certificate(keys / "client/client.key_secret")
@@ -203,7 +205,19 @@ class Collector:
                 state = fields_of(answer[24:])
                 if until(state):
                     return state
-        raise AssertionError(f"no such state within {timeout_s} s, the last was {state}")
+        raise AssertionError(
+            f"no such state within {timeout_s} s, the last was {state}; connection: {self._last_events()}"
+        )
+
+    def _last_events(self, at_most: int = 6) -> list[str]:
+        """What became of the connection, by the names of libzmq."""
+        from zmq.utils.monitor import recv_monitor_message
+
+        events = collections.deque(maxlen=at_most)
+        while self.connection.poll(0):
+            event = recv_monitor_message(self.connection)
+            events.append(f"{event['event'].name} {event['value']}")
+        return list(events)
 
     def open(self):
         self.ask(RUN_OPEN, sint(2, time.time_ns()), lambda state: state.get(2, [0])[0] >= 1, 20)
@@ -216,6 +230,7 @@ class Collector:
         )
 
     def close(self):
+        self.socket.disable_monitor()
         self.socket.close()
 
 
