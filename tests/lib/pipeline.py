@@ -16,6 +16,7 @@ import uuid
 
 from children import Child
 from ports import free_port
+from waiting import wait_for
 
 
 def with_failpoint(failpoint: str) -> dict:
@@ -50,6 +51,16 @@ class Supervised:
                 stdin=subprocess.DEVNULL,
                 env={**with_failpoint(failpoint), **self.environment},
             )
+
+    def await_ready(self, timeout_s: float = 60):
+        """Until it says that it serves."""
+
+        def is_ready() -> bool:
+            log = self.log.read_text(errors="replace")
+            assert self.process.poll() is None, f"{self.command[0]} ended at its start: {log}"
+            return '"event":"ready"' in log
+
+        wait_for(is_ready, timeout_s, f"the start of {self.command[0]}")
 
     def reached(self, name: str) -> int:
         """How often it, or the process that seals for it, came to die at that failpoint."""
@@ -143,6 +154,8 @@ class Pipeline:
         )  # fmt: skip
         self.agents = [self.start_agent(spool) for spool in self.spools]
         self.writers: list[subprocess.Popen] = []
+        for service in (self.sink, self.aggregator):
+            service.await_ready()
 
     def bin(self, name: str) -> pathlib.Path:
         return self.programs_dir / name
