@@ -200,7 +200,7 @@ def test_workers_come_and_go(stack, tmp_path, figure):
         scale(2)
 
     _, done, path = measured(
-        stack, tmp_path, figure, "workers 2 -> 4 -> 2", there_and_back, workers=2, pause=1
+        stack, tmp_path, figure, "workers 2 -> 4 -> 2", there_and_back, workers=2, pause=2
     )
     must_have_every_chunk(done, path)
     assert done["verdict"] == "COMPLETE", done["reasons"]
