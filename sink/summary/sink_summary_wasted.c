@@ -19,37 +19,42 @@ s_reason(const sink_chunk_t *chunk)
     return chunk->status <= CREMA_CHUNK_PARTIAL ? reasons[chunk->status] : CREMA_WASTED_ERROR;
 }
 
-/* A chunk in a pass, or a task; sorted by key, failed ones come together with a success. */
+/* An attempt at a chunk in a pass, or at a task. */
 typedef struct {
     int64_t key;
-    size_t row; /* of an attempt in vain */
+    int64_t t_start_ns;
+    size_t row;
     uint32_t pass;
-    bool good; /* in the run's result, or succeeded in the end */
+    bool in_vain;
+    bool returned; /* never without a key: it is no success of another */
 } outcome_t;
 
+/* The last attempt at the same comes first; of two that began at once, the one that returned. */
 static int
-s_by_success(const void *a, const void *b)
+s_by_last(const void *a, const void *b)
 {
     const outcome_t *left = a, *right = b;
     if (left->key != right->key)
         return left->key < right->key ? -1 : 1;
     if (left->pass != right->pass)
         return left->pass < right->pass ? -1 : 1;
-    return (int)right->good - (int)left->good;
+    if (left->t_start_ns != right->t_start_ns)
+        return left->t_start_ns > right->t_start_ns ? -1 : 1;
+    return (int)right->returned - (int)left->returned;
 }
 
-/* Marks the attempts in vain whose key succeeded. */
+/* Marks the attempts in vain that a successful one follows. */
 static void
 s_mark_recovered(outcome_t *outcomes, size_t n, bool *recovered)
 {
-    const outcome_t *good = NULL;
-    sink_sort_by_int64(outcomes, n, sizeof *outcomes, s_by_success);
+    const outcome_t *later = NULL;
+    sink_sort_by_int64(outcomes, n, sizeof *outcomes, s_by_last);
     for (size_t i = 0; i < n; i++) {
         const outcome_t *now = &outcomes[i];
-        if (now->good)
-            good = now;
-        else
-            recovered[now->row] = good && good->key == now->key && good->pass == now->pass;
+        if (now->in_vain)
+            recovered[now->row] = later && later->key == now->key && later->pass == now->pass;
+        if (now->returned)
+            later = now;
     }
 }
 
@@ -69,8 +74,15 @@ s_take_chunks(const sink_facts_t *facts, outcome_t *outcomes)
     size_t n = 0;
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *chunk = &facts->chunks[i];
-        if (!chunk->counted || chunk->chunk_id != 0) /* without an id, no success is its own */
-            outcomes[n++] = (outcome_t){chunk->chunk_id, i, chunk->pass, chunk->counted};
+        bool returned = chunk->status == CREMA_CHUNK_OK || chunk->status == CREMA_CHUNK_PARTIAL;
+        outcomes[n++] = (outcome_t){
+            .key = chunk->chunk_id,
+            .t_start_ns = chunk->t_start_ns,
+            .row = i,
+            .pass = chunk->pass,
+            .in_vain = !chunk->counted,
+            .returned = returned && chunk->chunk_id != 0,
+        };
     }
     return n;
 }
@@ -106,9 +118,13 @@ s_take_tasks(const sink_facts_t *facts, outcome_t *outcomes)
     size_t n = 0;
     for (size_t i = 0; i < facts->n_tasks; i++) {
         const sink_task_t *task = &facts->tasks[i];
-        bool good = task->status == CREMA_TASK_OK;
-        if (s_is_in_vain(task) || (good && task->task_key != 0))
-            outcomes[n++] = (outcome_t){task->task_key, i, 0, good};
+        outcomes[n++] = (outcome_t){
+            .key = task->task_key,
+            .t_start_ns = task->t_start_ns,
+            .row = i,
+            .in_vain = s_is_in_vain(task),
+            .returned = task->status == CREMA_TASK_OK && task->task_key != 0,
+        };
     }
     return n;
 }

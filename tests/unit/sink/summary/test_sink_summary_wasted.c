@@ -106,6 +106,7 @@ s_write(const char *dir)
     s_task(a, "tcp://A", 71, 10, 11, TASK_ERROR);
     s_task(a, "tcp://A", 72, 11, 13, TASK_CANCELLED);
     s_task(a, "tcp://A", 73, 13, 16, TASK_OK);
+    s_task(a, "tcp://A", 73, 17, 18, TASK_CANCELLED); /* its result was there before */
     s_task(a, "tcp://A", 71, 26, 27, TASK_OK);
     s_task(s, "tcp://B", 71, 13, 20, TASK_LOST);
     s_member(s, "tcp://B", 20, LOST);
@@ -131,7 +132,7 @@ must_have_every_reason_by_worker(void **state)
         {"tcp://A", CHUNK, ERROR, 2, 1, 2 * EVENTS, 5},
         {"tcp://A", CHUNK, CANCELLED, 1, 1, EVENTS, 4},
         {"tcp://A", TASK, ERROR, 1, 1, -1, 1},
-        {"tcp://A", TASK, CANCELLED, 1, 0, -1, 2},
+        {"tcp://A", TASK, CANCELLED, 2, 0, -1, 3},
         {"tcp://B", CHUNK, LOST, 1, 1, EVENTS, 7},
         {"tcp://B", CHUNK, SUPERSEDED, 3, 3, 3 * EVENTS, 5 + 6 + 2},
         {"tcp://B", TASK, LOST, 1, 1, -1, 7},
