@@ -156,6 +156,7 @@ class Looks:
         self.watches: dict[int, Watch] = {}  # by thread
         self._others: dict[str, _Piece] = {}  # tasks that are not chunks, by prefix
         self._lock = threading.Lock()
+        self._writing = threading.Lock()  # whoever ends the stream waits for what is being written
         self._history: dict[Kind, _Piece] = {}
         self._not_found: dict[Kind, Times] = {}  # in which nothing was found
         self._totals: dict[tuple, float] = {}  # seconds by prefix, dataset, phase, section, where
@@ -331,11 +332,18 @@ class Looks:
 
     def flush(self, *, last: bool = False) -> None:
         """Write the totals that have changed, if it is time."""
-        now = time.monotonic()
-        due_s = min(max((now - self._began) / 20, _FLUSH_S[0]), _FLUSH_S[1])
-        if not last and now - self._flushed < due_s:
-            return
-        self._flushed = now
+        with self._writing:
+            now = time.monotonic()
+            due_s = min(max((now - self._began) / 20, _FLUSH_S[0]), _FLUSH_S[1])
+            if not last and now - self._flushed < due_s:
+                return
+            self._flushed = now
+            rows = self._take_changed(last)
+            t_ns = time.time_ns()
+            self.recorder.stream.rows(LOOKS, [self._row(t_ns, *row) for row in rows])
+
+    def _take_changed(self, last: bool) -> list[tuple]:
+        """Key, seconds, number of looks and seconds of garbage of the totals to be written: the largest changes, or all."""
         with self._lock:
             for prefix, piece in self._others.items():
                 self._divide((self._prefix_id(prefix), UNKNOWN_ID, OTHER, ""), piece, None)
@@ -345,12 +353,10 @@ class Looks:
             chosen = most if last else most[:_ROWS_MAX]
             for key in chosen:
                 del self._changed[key]
-            rows = [
+            return [
                 (key, self._totals[key], self._counts.get(key, 0), self._gc.get(key, 0.0))
                 for key in chosen
             ]
-        t_ns = time.time_ns()
-        self.recorder.stream.rows(LOOKS, [self._row(t_ns, *row) for row in rows])
 
     def _row(self, t_ns: int, key: tuple, seconds: float, n: int, gc_s: float) -> _records.Row:
         prefix_id, dataset_id, phase, section, state, place, stack = key
@@ -383,10 +389,12 @@ class Looks:
                 frame = stream.name(
                     _records.FRAME, line.file, line.function, line.line, line=line.line, owner=line.owner
                 )  # fmt: skip
+                if frame == UNKNOWN_ID:
+                    return number
                 known = stream.name(
                     _records.STACK, f"{number}:{frame}", "", max(number, 0), frame=frame, outermost=number < 0
                 )  # fmt: skip
-                if UNKNOWN_ID in (frame, known):
+                if known == UNKNOWN_ID:
                     return number
                 self._stacks[each] = known
             number = known

@@ -309,6 +309,34 @@ def test_a_stream_that_ends_while_its_tasks_are_looked_at_loses_nothing(recorded
     assert recorder.stream.dropped == 0
 
 
+def test_a_stream_ends_after_what_its_sampler_is_writing(recorded, monkeypatch):
+    recorded.chunk(lambda: time.sleep(0.3))
+    recorder = _recorder.process_recorder(recorded.settings)
+    looks, write = recorder.looks, recorder.stream.rows
+    in_the_middle, go_on = threading.Event(), threading.Event()
+
+    def halting(table, rows, flags=0):
+        if table is _looking.LOOKS and threading.current_thread() is sampler:
+            in_the_middle.set()
+            assert go_on.wait(20)
+        write(table, rows, flags)
+
+    monkeypatch.setattr(recorder.stream, "rows", halting)
+    looks._flushed = time.monotonic()  # the real sampler writes nothing for two seconds
+    looks._changed = dict(looks._totals)
+    sampler = threading.Thread(target=looks.flush, kwargs={"last": True})
+    sampler.start()
+    assert in_the_middle.wait(20)
+    ending = threading.Thread(target=recorded.close)
+    ending.start()
+    ending.join(1)  # it must not end before the other has written
+    go_on.set()
+    sampler.join()
+    ending.join()
+    assert recorded.stream.end is not None
+    assert recorded.looks().total_s.sum() > 0.25
+
+
 def test_two_runs_on_one_worker_have_the_same_times_of_a_task(recorded):
     recorder, done = _recorder.process_recorder(recorded.settings), threading.Event()
 
