@@ -26,7 +26,7 @@ typedef struct {
     size_t row;
     uint32_t pass;
     bool in_vain;
-    bool returned; /* never without a key: it is no success of another */
+    bool returned; /* never set without a key, since several attempts may have none */
 } outcome_t;
 
 /* The last attempt at the same comes first; of two that began at once, the one that returned. */

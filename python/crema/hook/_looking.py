@@ -156,7 +156,7 @@ class Looks:
         self.watches: dict[int, Watch] = {}  # by thread
         self._others: dict[str, _Piece] = {}  # tasks that are not chunks, by prefix
         self._lock = threading.Lock()
-        self._writing = threading.Lock()  # whoever ends the stream waits for what is being written
+        self._writing = threading.Lock()  # held while totals are written; END comes after
         self._history: dict[Kind, _Piece] = {}
         self._not_found: dict[Kind, Times] = {}  # in which nothing was found
         self._totals: dict[tuple, float] = {}  # seconds by prefix, dataset, phase, section, where

@@ -511,6 +511,15 @@ s_list_stream(rig_t *rig)
     s_heard(rig);
 }
 
+static void
+s_end_with_a_list(rig_t *rig)
+{
+    s_list_stream(rig);
+    s_peer(rig, 9,
+           &(crema_msg_t){.type = CREMA_MSG_RUN_END,
+                          .run_end = {.run_id = crema_id_field(&s_run), .writer_parts = 1}});
+}
+
 /* All of the run is durable. */
 static rig_t
 s_delivered_rig(void)
@@ -564,10 +573,7 @@ must_not_wait_for_a_silent_agent_when_the_list_is_whole(void **state)
     for (int is_there = 0; is_there < 2; is_there++) {
         rig_t rig = s_delivered_rig();
         s_second_agent(&rig, &c_all, &c_all);
-        s_list_stream(&rig);
-        crema_msg_t end = {.type = CREMA_MSG_RUN_END,
-                           .run_end = {.run_id = crema_id_field(&s_run), .writer_parts = 1}};
-        s_peer(&rig, 9, &end);
+        s_end_with_a_list(&rig);
         assert_non_null(strstr(s_heard(&rig), "BARRIER 1 > 2"));
         s_heartbeat(&rig, 1, 0, 1, 1, 2, true);
         s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, true);
@@ -627,10 +633,7 @@ must_not_hold_what_has_no_name_against_a_run_that_is_durable(void **state)
     for (size_t i = 0; i < sizeof c_cases / sizeof *c_cases; i++) {
         rig_t rig = s_delivered_rig();
         s_second_agent(&rig, &c_all, &c_all);
-        s_list_stream(&rig);
-        crema_msg_t end = {.type = CREMA_MSG_RUN_END,
-                           .run_end = {.run_id = crema_id_field(&s_run), .writer_parts = 1}};
-        s_peer(&rig, 9, &end);
+        s_end_with_a_list(&rig);
         s_heartbeat(&rig, 1, 0, 1, 1, 2, true);
         s_heard(&rig);
         s_wait_beside_agent_2(&rig, c_cases[i].code, c_cases[i].barrier_seen, c_cases[i].most_ns);
@@ -649,11 +652,7 @@ must_name_what_has_no_name_while_something_may_be_missing(void **state)
     static const crema_id_t c_all = {{0}};
     rig_t rig = s_delivered_rig();
     s_second_agent(&rig, &c_all, &c_all);
-    s_list_stream(&rig);
-    crema_msg_t end_of_delivered = {
-        .type = CREMA_MSG_RUN_END,
-        .run_end = {.run_id = crema_id_field(&s_run), .writer_parts = 1}};
-    s_peer(&rig, 9, &end_of_delivered);
+    s_end_with_a_list(&rig);
     s_heartbeat(&rig, 1, 0, 1, 1, 2, true);
     s_heard(&rig);
     s_wait_beside_agent_2(&rig, CREMA_FAULT_SPOOL, 1, 200 * S);
@@ -662,10 +661,7 @@ must_name_what_has_no_name_while_something_may_be_missing(void **state)
 
     rig = s_served_rig();
     s_second_agent(&rig, &c_all, &c_all);
-    s_list_stream(&rig);
-    crema_msg_t end = {.type = CREMA_MSG_RUN_END,
-                       .run_end = {.run_id = crema_id_field(&s_run), .writer_parts = 1}};
-    s_peer(&rig, 9, &end);
+    s_end_with_a_list(&rig);
     s_heard(&rig);
     s_wait_beside_agent_2(&rig, CREMA_FAULT_MORE, 1, 200 * S);
     assert_int_equal(rig.state.phase, CREMA_RUN_VERDICT);
