@@ -14,8 +14,9 @@
 #include "crema_server.h"
 
 #define PATIENCE_MS 1000 /* for the addresses, before the way over Dask is taken */
-/* The same if the aggregator answered but does not yet know this agent's key. */
-#define UNKNOWN_PATIENCE_MS 10000
+/* The same if an aggregator refused this agent's key; and how long after its last refusal that
+ * still holds. Longer than the pause between two refusals. */
+#define REFUSED_PATIENCE_MS 10000
 #define PAUSE_MIN_MS 100 /* after the first refusal; the key may be admitted a moment later */
 #define PAUSE_MAX_MS 5000
 #define LOOK_MS 100 /* between two checks for failed addresses and for the way */
@@ -42,7 +43,7 @@ struct agent_reach {
     size_t n;
     int timer; /* -1: no search is running */
     int looked_ms;
-    bool unknown; /* an aggregator was reached but refused this agent's key */
+    int64_t refused_ms; /* when an aggregator last refused this agent's key; monotonic; 0: never */
 };
 
 /* ---- the list */
@@ -113,7 +114,7 @@ s_found(candidate_t *candidate)
     candidate->sock = NULL;
     for (size_t i = 0; i < self->n; i++)
         self->candidates[i].pause_ms = self->candidates[i].next_ms = 0;
-    self->unknown = false;
+    self->refused_ms = 0;
     agent_reach_end(self);
     self->config.on_found(self->config.context, sock, candidate->endpoint, false);
 }
@@ -146,7 +147,7 @@ s_on_event(zloop_t *loop, zsock_t *watch, void *arg)
              event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
         s_refused(candidate);
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
-        candidate->reach->unknown = true;
+        candidate->reach->refused_ms = zclock_mono();
     return 0;
 }
 
@@ -204,7 +205,7 @@ s_take_way(agent_reach_t *self)
         return false;
     }
     agent_reach_end(self);
-    self->unknown = false;
+    self->refused_ms = 0;
     self->config.on_found(self->config.context, sock, WAY_NAME, true);
     return true;
 }
@@ -217,7 +218,7 @@ s_on_look(zloop_t *loop, int timer, void *arg)
     if (timer != self->timer) /* of a search that has ended: see crema_loop_new() */
         return 0;
     self->looked_ms += LOOK_MS;
-    int patience_ms = self->unknown ? UNKNOWN_PATIENCE_MS : PATIENCE_MS;
+    int patience_ms = agent_reach_is_refused(self) ? REFUSED_PATIENCE_MS : PATIENCE_MS;
     if (self->looked_ms >= patience_ms && s_take_way(self))
         return 0;
     const int64_t now_ms = zclock_mono();
@@ -236,11 +237,8 @@ agent_reach_begin(agent_reach_t *self)
 {
     agent_reach_end(self);
     crema_err_t err = CREMA_EINVAL;
-    bool was_unknown = self->unknown;
-    self->unknown = false;
     for (size_t i = 0; i < self->n; i++) {
         bool pauses = zclock_mono() < self->candidates[i].next_ms; /* since an earlier search */
-        self->unknown |= pauses && was_unknown;
         if (pauses || s_try(&self->candidates[i]) == CREMA_OK)
             err = CREMA_OK;
     }
@@ -254,7 +252,7 @@ agent_reach_begin(agent_reach_t *self)
 bool
 agent_reach_is_refused(const agent_reach_t *self)
 {
-    return self->unknown;
+    return self->refused_ms > 0 && zclock_mono() - self->refused_ms < REFUSED_PATIENCE_MS;
 }
 
 void

@@ -44,8 +44,8 @@ void agent_reach_destroy(agent_reach_t **self_p);
 /* Begins a search and cancels a running one. CREMA_EINVAL: not an endpoint. */
 CREMA_MUST_CHECK crema_err_t agent_reach_begin(agent_reach_t *self);
 void agent_reach_end(agent_reach_t *self);
-/* True if an aggregator was reached and did not admit this agent's key, and nothing was found
- * since. */
+/* True if an aggregator was reached within the last ten seconds and did not admit this agent's key,
+ * and nothing was found since. */
 bool agent_reach_is_refused(const agent_reach_t *self);
 
 #endif

@@ -213,6 +213,21 @@ test_a_loop_that_is_late_takes_the_way_once(void **state)
 
 static crema_server_t *s_of_run;
 
+/* A server that does not know the key of this agent. */
+static void
+s_refusing(bench_t *b)
+{
+    char why[256], own_dir[SCRATCH_BYTES + 8];
+    const char *text;
+    must(crema_server_new(CREMA_ROLE_AGENTS, "tcp://127.0.0.1:*", b->keys_dir, why, sizeof why,
+                          &s_of_run));
+    must(crema_server_attach(s_of_run, b->loop, 64, NULL));
+    snprintf(own_dir, sizeof own_dir, "%s/own", b->dir);
+    must(crema_keys_make_own(own_dir, crema_keys_public(crema_server_keys(s_of_run))));
+    crema_keys_destroy(&b->own);
+    must(crema_keys_load(own_dir, CREMA_AS_AGENT, &b->own, &text));
+}
+
 static int
 s_on_admit(zloop_t *loop, int timer, void *arg)
 {
@@ -228,15 +243,8 @@ static void
 test_an_agent_whose_key_is_not_known_yet_waits_for_that_and_takes_no_other_way(void **state)
 {
     bench_t *b = *state;
-    char why[256], own_dir[SCRATCH_BYTES + 8], way[SCRATCH_BYTES + 16];
-    const char *text;
-    must(crema_server_new(CREMA_ROLE_AGENTS, "tcp://127.0.0.1:*", b->keys_dir, why, sizeof why,
-                          &s_of_run));
-    must(crema_server_attach(s_of_run, b->loop, 64, NULL));
-    snprintf(own_dir, sizeof own_dir, "%s/own", b->dir);
-    must(crema_keys_make_own(own_dir, crema_keys_public(crema_server_keys(s_of_run))));
-    crema_keys_destroy(&b->own);
-    must(crema_keys_load(own_dir, CREMA_AS_AGENT, &b->own, &text));
+    char way[SCRATCH_BYTES + 16];
+    s_refusing(b);
     zsock_t *worker = s_way(b, way);
     zloop_timer(b->loop, 1500, 1, s_on_admit, b);
     s_search(b, crema_server_endpoint(s_of_run), true);
@@ -246,6 +254,36 @@ test_an_agent_whose_key_is_not_known_yet_waits_for_that_and_takes_no_other_way(v
     zsock_destroy(&worker);
     (void)unlink(strcat(way, ".lock") + 6);
     zsock_destroy(&b->found);
+    agent_reach_destroy(&b->reach);
+    crema_server_destroy(&s_of_run);
+    zloop_destroy(&b->loop);
+}
+
+static int
+s_on_refused(zloop_t *loop, int timer, void *arg)
+{
+    (void)loop, (void)timer;
+    bench_t *b = arg;
+    return agent_reach_is_refused(b->reach) ? -1 : 0;
+}
+
+static void
+test_a_search_that_begins_anew_still_knows_that_the_key_was_refused(void **state)
+{
+    bench_t *b = *state;
+    s_refusing(b);
+    const agent_reach_config_t config = {.endpoints = crema_server_endpoint(s_of_run),
+                                         .keys = b->own,
+                                         .on_found = s_on_found,
+                                         .context = b};
+    must(agent_reach_new(b->loop, &config, &b->reach));
+    must(agent_reach_begin(b->reach));
+    zloop_timer(b->loop, 1, 0, s_on_refused, b);
+    zloop_start(b->loop);
+    assert_true(agent_reach_is_refused(b->reach));
+    zclock_sleep(200); /* longer than the first pause, so that the address is dialled at once */
+    must(agent_reach_begin(b->reach));
+    assert_true(agent_reach_is_refused(b->reach));
     agent_reach_destroy(&b->reach);
     crema_server_destroy(&s_of_run);
     zloop_destroy(&b->loop);
@@ -323,6 +361,9 @@ main(void)
         cmocka_unit_test_setup_teardown(
             test_an_agent_whose_key_is_not_known_yet_waits_for_that_and_takes_no_other_way,
             s_set_up, s_tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_a_search_that_begins_anew_still_knows_that_the_key_was_refused, s_set_up,
+            s_tear_down),
         cmocka_unit_test_setup_teardown(
             test_without_a_way_the_search_goes_on_until_the_server_is_there, s_set_up, s_tear_down),
         cmocka_unit_test(test_what_is_no_list_of_endpoints_is_refused),
