@@ -18,8 +18,9 @@ struct crema_spool_writer {
     uint64_t size;    /* size of that segment */
     uint64_t next;    /* number of the next record */
     uint64_t dropped; /* records that could not be kept */
-    uint32_t owner;   /* user id to own its files; CREMA_SPOOL_SELF: that of this process */
-    pid_t pid;        /* process that opened it */
+    uint64_t dropped_disk_full; /* of them */
+    uint32_t owner; /* user id to own its files; CREMA_SPOOL_SELF: that of this process */
+    pid_t pid;      /* process that opened it */
     uint8_t frame[CREMA_WALK_RECORD_MAX];
 };
 
@@ -116,7 +117,7 @@ crema_spool_writer_open(const char *dir, const crema_id_t *stream_id, const Crem
     self->stream_id = *stream_id;
     self->fd = -1;
     self->owner = owner == geteuid() ? CREMA_SPOOL_SELF : owner;
-    self->size = self->dropped = 0;
+    self->size = self->dropped = self->dropped_disk_full = 0;
     self->next = 1;
     self->pid = getpid();
     self->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -147,6 +148,8 @@ crema_spool_writer_append(crema_spool_writer_t *self, const crema_record_t *reco
     crema_err_t err = s_append(self, record, t_mono_ns);
     if (err != CREMA_OK)
         self->dropped++;
+    if (err == CREMA_ENOSPC)
+        self->dropped_disk_full++;
     return err;
 }
 
@@ -159,7 +162,9 @@ crema_spool_writer_close(crema_spool_writer_t **self_p)
     if (self->pid == getpid()) {
         crema_record_t record = {
             .type = CREMA_RECORD_END,
-            .end = {.reason = CREMA_END_FINISHED, .dropped = self->dropped},
+            .end = {.reason = CREMA_END_FINISHED,
+                    .dropped = self->dropped,
+                    .dropped_disk_full = self->dropped_disk_full},
         };
         /* Without END the reader closes the stream as it would that of a killed writer. */
         (void)!s_append(self, &record, crema_clock_mono_ns());

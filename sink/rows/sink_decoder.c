@@ -191,6 +191,8 @@ s_end(sink_decoder_t *self, sink_stream_t *stream, const Crema__End *end, int64_
     stream->end = end->reason;
     if (end->dropped > stream->dropped)
         stream->dropped = end->dropped;
+    stream->dropped_disk_full = end->dropped_disk_full;
+    stream->dropped_spool_limit = end->dropped_spool_limit;
     if (end->torn_bytes > 0) {
         stream->torn = true;
         err = sink_decoder_gap(self, stream, CREMA_GAP_TORN, 0, 0, 1, t_ns);
@@ -389,6 +391,30 @@ sink_decoder_settle(sink_decoder_t *self)
     }
 }
 
+/* Lists what a writer could not keep, by the causes that its END has; where it has none, or there
+ * is no END, the cause is unknown. */
+static crema_err_t
+s_list_dropped(sink_decoder_t *self, sink_stream_t *stream)
+{
+    const struct {
+        unsigned cause;
+        uint64_t n;
+    } parts[] = {
+        {CREMA_GAP_DISK_FULL, stream->dropped_disk_full},
+        {CREMA_GAP_SPOOL_LIMIT, stream->dropped_spool_limit},
+        {CREMA_GAP_UNKNOWN, UINT64_MAX},
+    };
+    uint64_t rest = stream->dropped;
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && err == CREMA_OK; i++) {
+        const uint64_t n = parts[i].n < rest ? parts[i].n : rest;
+        if (n > 0)
+            err = sink_decoder_gap(self, stream, parts[i].cause, 0, 0, n, stream->t_last_ns);
+        rest -= n;
+    }
+    return err;
+}
+
 crema_err_t
 sink_decoder_finish(sink_decoder_t *self)
 {
@@ -400,9 +426,8 @@ sink_decoder_finish(sink_decoder_t *self)
                                    stream->held + 1 - stream->next_seq, stream->t_last_ns);
             stream->next_seq = stream->held + 1;
         }
-        if (err == CREMA_OK && stream->dropped > 0)
-            err = sink_decoder_gap(self, stream, CREMA_GAP_DISK_FULL, 0, 0, stream->dropped,
-                                   stream->t_last_ns);
+        if (err == CREMA_OK)
+            err = s_list_dropped(self, stream);
         if (err == CREMA_OK)
             err = sink_decoder_gap_end(self, stream, 0);
         /* An agent without its own stream is identified by the first stream that it shipped. */

@@ -42,7 +42,9 @@ typedef struct {
     uint64_t repeats;  /* records that the journal holds twice */
     uint64_t late;     /* records that came after the verdict */
     uint64_t dropped;  /* records the writer had to drop before they got a number */
-    bool torn;         /* a partly written last record was cut off */
+    /* of them: because the disk was full, because the spool's limit was reached */
+    uint64_t dropped_disk_full, dropped_spool_limit;
+    bool torn; /* a partly written last record was cut off */
     bool closed;
     crema_end_reason_t end;
     sink_gap_t gap;

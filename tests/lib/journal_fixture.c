@@ -451,6 +451,18 @@ fixture_end(fixture_stream_t *stream, crema_end_reason_t reason, int64_t t_real_
 }
 
 void
+fixture_end_dropped(fixture_stream_t *stream, int64_t t_real_ns, uint64_t dropped,
+                    uint64_t disk_full, uint64_t spool_limit)
+{
+    crema_record_t record = {.type = CREMA_RECORD_END};
+    record.end = (Crema__End){.reason = CREMA_END_FINISHED,
+                              .dropped = dropped,
+                              .dropped_disk_full = disk_full,
+                              .dropped_spool_limit = spool_limit};
+    s_write(stream, &record, stream->next_seq, t_real_ns);
+}
+
+void
 fixture_lose(fixture_stream_t *stream, uint64_t n, crema_loss_reason_t reason, int64_t t_real_ns)
 {
     crema_record_t record = {.type = CREMA_RECORD_LOSS};

@@ -8,12 +8,13 @@ end of the stream. A thread works on one chunk at a time.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from . import _failures, _input, _looking, _opening, _process, _records, _spool
@@ -26,6 +27,7 @@ _NO_CPU, _NO_BYTES, _RECONSTRUCTED = 1 << 1, 1 << 2, 1 << 4
 _NO_SIZES, _APPORTIONED, _WITH_OPENING = 1 << 5, 1 << 6, 1 << 7
 
 _SOURCES_MAX = 1024
+_ENDING_S = 1.0  # for threads that are about to write the row of an attempt when the stream ends
 _63_BITS = (1 << 63) - 1
 
 _clock = time.perf_counter_ns
@@ -150,6 +152,7 @@ class Attempts:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._open: dict[int, Attempt] = {}  # by thread
+        self._ending: set[int] = set()  # threads that write the last row of an attempt
         self._branches: set[str] = set()  # names that were written
         self._files: dict[int, tuple[str, str, int]] = {}  # for which only the name was written
         self._refs = itertools.count(1)
@@ -252,10 +255,19 @@ class Attempts:
         that created its events, if known.
         """
         began_ns = _cpu()
-        attempt = self._open.pop(threading.get_ident(), None)
-        if attempt is None:
-            return
-        attempt.open = False
+        with self._ended(threading.get_ident()) as attempt:
+            if attempt is not None:
+                self._write_finished(attempt, metrics, status, stamp, factory, began_ns)
+
+    def _write_finished(
+        self,
+        attempt: Attempt,
+        metrics: Mapping[str, Any],
+        status: str,
+        stamp: Stamp,
+        factory: Any,
+        began_ns: int,
+    ) -> None:
         attempt.factory = None
         values = attempt.values
         if attempt.opened is None:
@@ -333,10 +345,24 @@ class Attempts:
             self._recorder.stream.name(_records.BRANCH, name)
         self._branches |= names
 
+    @contextlib.contextmanager
+    def _ended(self, thread: int) -> Iterator[Attempt | None]:
+        """The open attempt of a thread, which is ended here; while its last row is written, the stream waits with its end."""
+        own = threading.get_ident()
+        self._ending.add(own)  # first, so that the attempt is always in one of both
+        try:
+            attempt = self._open.pop(thread, None)
+            if attempt is not None:
+                attempt.open = False
+            yield attempt
+        finally:
+            self._ending.discard(own)
+
     def task_ended(self, key: Hashable, status: str) -> None:
         """The Dask task `key` has ended: if its attempt is still open, close it with `status`."""
-        for thread, attempt in list(self._open.items()):
-            if attempt.key == key:
+        for thread in list(self._open):  # other threads begin and finish chunks meanwhile
+            attempt = self._open.get(thread)
+            if attempt is not None and attempt.key == key:
                 self._abandon(thread, status)
 
     def fail_here(self, status: str, error: BaseException | None = None) -> None:
@@ -352,6 +378,9 @@ class Attempts:
         """Close all open attempts with `status`; no more chunks follow."""
         for thread in list(self._open):
             self._abandon(thread, status)
+        own, give_up = {threading.get_ident()}, time.monotonic() + _ENDING_S
+        while self._recorder.stream.alive and self._ending - own and time.monotonic() < give_up:
+            time.sleep(0.001)
         with self._lock:
             if self._measuring:
                 self._measuring = False
@@ -360,10 +389,13 @@ class Attempts:
 
     def _abandon(self, thread: int, status: str, end: Stamp | None = None) -> None:
         """Write the row of an attempt that did not finish; without `end` it may have ended some time ago."""
-        attempt = self._open.pop(thread, None)
-        if attempt is None:
-            return
-        attempt.open = False
+        with self._ended(thread) as attempt:
+            if attempt is not None:
+                self._write_abandoned(attempt, thread, status, end)
+
+    def _write_abandoned(
+        self, attempt: Attempt, thread: int, status: str, end: Stamp | None
+    ) -> None:
         attempt.factory = None
         stamp = end or _from_outside(thread, attempt)
         if not attempt.in_process and _opening.watched():

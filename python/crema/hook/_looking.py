@@ -30,6 +30,7 @@ INPUT = STATES.index("input")
 
 COST_SHARE = 0.0025  # of a core: looks are rarer where they cost more,
 CREDIT_S = 0.01  # but not at once: the first ones are the dearest, and short runs have no others
+_FAILURES_MAX = 10  # looks in a row that failed, after which there are no more
 _USUAL_S = 2e-4  # of CPU for a look, until it is known
 _IDLE_S = 1.0  # between two looks at children while no task runs
 _FLUSH_S = (2.0, 60.0)  # between two records of totals: a twentieth of the time so far
@@ -196,7 +197,7 @@ class Looks:
     def end(self, watch: Watch, at: Instant) -> dict[str, float]:
         """The chunk has ended; returns columns of its row."""
         if self.watches.get(watch.thread) is watch:
-            del self.watches[watch.thread]
+            self.watches.pop(watch.thread, None)  # another thread may end the stream meanwhile
         if at[1] < 0 or watch.last[1] < 0:
             return {}
         self._ended_ns.append(max(at[1] - watch.cpu_ns, 0))
@@ -443,25 +444,37 @@ class _Sampler:
             self._finder = Finder(self._stacks)
             self._used = self._finder.cpu_ns(0)
             self._clock = _clock()
-            usual_s, spent_s, began = _USUAL_S, 0.0, time.monotonic()
-            while self.streams:
-                over = spent_s / (CREDIT_S + COST_SHARE * (time.monotonic() - began))
-                began_ns = time.thread_time_ns()
-                time.sleep(max(self.interval_s, over * usual_s / COST_SHARE if over > 1 else 0))
-                self._look()
-                for looks in list(self.streams):
-                    looks.settle()
-                    looks.flush()
-                for looks in self.streams[:1]:
-                    looks.recorder.stream.spent(began_ns)
-                cost_s = (time.thread_time_ns() - began_ns) * 1e-9
-                spent_s += cost_s
-                # A look that finds new code is dear once, and says little of the next one.
-                usual_s += (min(cost_s, 2 * usual_s) - usual_s) / 8
+            self._look_on()
         except Exception:
             for looks in list(self.streams):
-                looks.recorder.trouble("looking at threads")
-            self.streams.clear()
+                looks.recorder.unavailable("looks")
+        self.streams.clear()
+
+    def _look_on(self) -> None:
+        """Look until there is no stream left, or until several looks in a row have failed."""
+        usual_s, spent_s, began, failed = _USUAL_S, 0.0, time.monotonic(), 0
+        while self.streams:
+            over = spent_s / (CREDIT_S + COST_SHARE * (time.monotonic() - began))
+            began_ns = time.thread_time_ns()
+            time.sleep(max(self.interval_s, over * usual_s / COST_SHARE if over > 1 else 0))
+            try:
+                self._look()
+                failed = 0
+            except Exception:  # the time that passed is divided as the other looks say
+                failed += 1
+                for looks in list(self.streams):
+                    looks.recorder.trouble("a look at threads", lost=False)
+                if failed == _FAILURES_MAX:
+                    raise
+            for looks in list(self.streams):
+                looks.recorder.guarded(looks.settle)
+                looks.recorder.guarded(looks.flush)
+            for looks in self.streams[:1]:
+                looks.recorder.stream.spent(began_ns)
+            cost_s = (time.thread_time_ns() - began_ns) * 1e-9
+            spent_s += cost_s
+            # A look that finds new code is dear once, and says little of the next one.
+            usual_s += (min(cost_s, 2 * usual_s) - usual_s) / 8
 
     def _look(self) -> None:
         now = _clock()

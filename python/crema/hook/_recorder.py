@@ -167,14 +167,20 @@ class Recorder:
                 slot = self._slots.setdefault(thread, slot)
         return slot
 
-    def trouble(self, where: str) -> None:
-        """Note an exception in crema's own bookkeeping: logged once per place and counted as a dropped record."""
-        self.stream.dropped += 1
+    def trouble(self, where: str, *, lost: bool = True) -> None:
+        """Note an exception in crema's own bookkeeping: logged once per place and counted, as a dropped record unless none is `lost`."""
+        error = sys.exc_info()[0]
+        what = f"{where}: {error.__name__}" if error else where
+        if lost:
+            self.stream.lose(what)
+        else:
+            self.stream.met(f"crema.failed.{what}")
         if where not in self._warned:
             self._warned.add(where)
             logger.warning(
-                "crema: %s failed and counts as lost; its next failures are not logged",
+                "crema: %s failed%s; its next failures are not logged",
                 where,
+                " and counts as lost" if lost else "",
                 exc_info=True,
             )
 
@@ -211,7 +217,7 @@ class Recorder:
         """Close open attempts with `status` and end the stream."""
         self.attempts.close(status)
         self.guarded(_looking.stop, self.looks)
-        self.stream.write_limits()
+        self.stream.write_counts()
         self.stream.close()
         if self._registered:
             with contextlib.suppress(OSError):  # the END in its stream contains the same
@@ -228,7 +234,7 @@ class Recorder:
 
     def heartbeat_row(self, interval_s: float) -> _records.Row:
         """Row of /heartbeats: records written and records dropped."""
-        self.stream.write_limits()
+        self.stream.write_counts()
         return _records.HEARTBEATS.row(
             t_ns=time.time_ns(),
             sent=self.stream.seq,

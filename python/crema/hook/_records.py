@@ -201,9 +201,14 @@ def dict_entries(entries: Iterable[Mapping[str, Any]]) -> bytes:
     return _Dict(entries=list(entries)).SerializeToString()
 
 
-def end(dropped: int) -> bytes:
-    """Body of the END record that a writer writes itself."""
-    return _End(reason=FINISHED, dropped=dropped).SerializeToString()
+def end(dropped: int, disk_full: int = 0, spool_limit: int = 0) -> bytes:
+    """Body of the END record that a writer writes itself: how many records it dropped, and of them for two causes."""
+    return _End(
+        reason=FINISHED,
+        dropped=dropped,
+        dropped_disk_full=disk_full,
+        dropped_spool_limit=spool_limit,
+    ).SerializeToString()
 
 
 def text(value: object) -> str:

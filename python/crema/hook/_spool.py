@@ -9,6 +9,7 @@ be written are counted.
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import struct
@@ -26,6 +27,11 @@ SEGMENT_BYTES = _columns.SPOOL_SEGMENT_BYTES
 LIMIT_BYTES = 1 << 30
 NAMES_BYTES = _columns.LIMITS["writer_names"]  # of all dictionaries of one stream, in this process
 OVERFLOW = "__overflow__"
+DROPPED_METRIC = "crema.dropped."  # prefix of the metrics that say why records were dropped
+
+# Why records were dropped, as causes of /gaps; for all others the cause is unknown there.
+DISK_FULL = "disk_full"
+SPOOL_LIMIT = "spool_limit"
 
 _MAGIC = _columns.FRAME_MAGIC
 _HEAD = struct.Struct("<IIQqHH")
@@ -71,7 +77,7 @@ class StreamWriter:
     seq : int
         Number of the last record.
     dropped : int
-        Records that could not be written.
+        Records that could not be written; `lose` counts them.
     written_b : int
         Bytes of all records.
     cost_ns : int
@@ -99,7 +105,10 @@ class StreamWriter:
         self._names: dict[tuple, int] = {}
         self._name_counts: dict[int, int] = {}
         self._names_b = 0
-        self._limits_met: dict[str, int] = {}  # since they were last written
+        self._met: dict[str, int] = {}  # of crema's own metrics, since they were last written
+        self._dropped_for: dict[str, int] = {}  # records dropped, by cause
+        self._dropped_told: dict[str, int] = {}  # of them, written to /custom
+        self._writes = True  # the last record could be written
         self._fd = -1
         self._size = 0  # of the newest segment, in bytes
         self._pending = 0  # bytes of a write in progress; not 0 on entry if a write was interrupted
@@ -171,17 +180,31 @@ class StreamWriter:
             if self._names_b < NAMES_BYTES:
                 self._new_entry((kind, text, uuid, parent), fields)
 
+    def met(self, metric: str) -> None:
+        """Count one more of one of crema's own metrics, which is written with the next heartbeat."""
+        with self._lock:
+            self._met[metric] = self._met.get(metric, 0) + 1
+
     def limit_met(self, name: str) -> None:
         """Count that a limit of this process was met, by its name in /summary/limits."""
-        with self._lock:
-            self._limits_met[name] = self._limits_met.get(name, 0) + 1
+        self.met(_columns.LIMIT_METRIC + name)
 
-    def write_limits(self) -> None:
-        """Append what `limit_met` has counted since the last time."""
+    def lose(self, cause: str) -> None:
+        """Count a record that could not be kept. `cause` is one of few: it names a metric in /custom."""
+        self.dropped += 1
+        self._dropped_for[cause] = self._dropped_for.get(cause, 0) + 1
+
+    def write_counts(self) -> None:
+        """Append what `met`, `limit_met` and `lose` have counted since the last time."""
         with self._lock:
-            met, self._limits_met = self._limits_met, {}
-        for name, times in met.items():
-            self.count(_columns.LIMIT_METRIC + name, times)
+            counts, self._met = self._met, {}
+            if self._writes:  # else each record that says so would be one more
+                told, self._dropped_told = self._dropped_told, self._dropped_for.copy()
+                for cause, times in self._dropped_told.items():
+                    if times > told.get(cause, 0):
+                        counts[DROPPED_METRIC + cause] = times - told.get(cause, 0)
+        for name, times in counts.items():
+            self.count(name, times)
 
     def count(
         self,
@@ -211,8 +234,9 @@ class StreamWriter:
         try:
             if self._fd < 0:
                 return
-            dropped = self.dropped
-            self._append(_records.END, _records.end(dropped), within_limit=False)
+            dropped, causes = self.dropped, self._dropped_for
+            end = _records.end(dropped, causes.get(DISK_FULL, 0), causes.get(SPOOL_LIMIT, 0))
+            self._append(_records.END, end, within_limit=False)
             self.dropped = dropped  # END does not count as a lost record
             os.close(self._fd)
             self._fd = -1
@@ -269,7 +293,7 @@ class StreamWriter:
         """Whether the caller is a finalizer or a signal handler in the middle of this thread's own record; then its record is dropped."""
         if not self._lock._is_owned():
             return False
-        self.dropped += 1
+        self.lose("interrupted")
         return True
 
     def _append(self, kind: int, body: bytes, within_limit: bool = True) -> bool:
@@ -277,12 +301,14 @@ class StreamWriter:
         if self._pending:
             self._settle_interrupted()
         if self._fd < 0 or len(body) > _records.BODY_BYTES_MAX:
-            self.dropped += 1
+            self.lose("closed" if self._fd < 0 else "too_large")
             return False
+        cause = DISK_FULL  # of a record that is only partly written
         try:
             self._allowance -= size
             if self._allowance < 0 and within_limit and not self._make_room(size):
-                self.dropped += 1
+                self.lose(SPOOL_LIMIT)
+                self._writes = False
                 return False
             if self._size + size > SEGMENT_BYTES and self._size:
                 self._next_segment()
@@ -290,11 +316,12 @@ class StreamWriter:
             crc = zlib.crc32(body, zlib.crc32(head))
             self._pending = size
             written = os.write(self._fd, head + _CRC.pack(crc) + body)
-        except OSError:
-            written = -1
-        if written != size:
+        except OSError as error:
+            written, cause = -1, _cause(error)
+        self._writes = written == size
+        if not self._writes:
             self._undo()
-            self.dropped += 1
+            self.lose(cause)
             return False
         self._size += size
         self.written_b += size
@@ -327,7 +354,7 @@ class StreamWriter:
             else:
                 self._pending = size
                 self._undo()
-                self.dropped += 1
+                self.lose("interrupted")
         except OSError:
             self._fd = -1
 
@@ -336,7 +363,10 @@ class StreamWriter:
         now = time.monotonic()
         if now < self._look_after:
             return False
-        free = self._limit_bytes - held_bytes(self.directory) - size
+        try:
+            free = self._limit_bytes - held_bytes(self.directory) - size
+        except OSError:  # such as no descriptor left; what was opened before can be written
+            free = _FIRST_BYTES
         if free < 0:
             self._look_after = now + _LOOK_S
             return False
@@ -371,16 +401,23 @@ class StreamWriter:
             self._fd = -1
 
 
+def _cause(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return DISK_FULL
+    return errno.errorcode.get(error.errno or 0, "OSError")
+
+
 def held_bytes(directory: pathlib.Path) -> int:
-    """Bytes of all segments in a spool directory."""
-    total = 0
+    """Bytes of this user's segments in a spool directory, which others may share."""
+    total, own = 0, os.geteuid()
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.name.startswith("sp-"):
                 try:
-                    total += entry.stat(follow_symlinks=False).st_size
+                    stat = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
+                total += stat.st_size if stat.st_uid == own else 0
     return total
 
 

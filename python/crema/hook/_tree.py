@@ -66,8 +66,9 @@ class Tree:
                 disk = [_sum(*pair) for pair in zip(disk, _process.disk_io_b(pid), strict=True)]
         self._cpu_s = max(self._cpu_s, cpu_s)
         memory = RSS
-        if pids and self._others_b is not None and own_rss_b >= 0:
-            memory, rss_b = PSS, max(own_rss_b + self._others_b, 0)
+        others_b = self._others_b  # which another thread may measure anew
+        if pids and others_b is not None and own_rss_b >= 0:
+            memory, rss_b = PSS, max(own_rss_b + others_b, 0)
         return Used(self._cpu_s, rss_b, disk[0], disk[1], len(pids) + 1, memory)
 
     def is_due(self) -> bool:

@@ -408,7 +408,9 @@ class _Follower:
         """Start what takes milliseconds, in a thread: whether the GIL is held, and a tree's memory when that is due."""
         if self._looking is not None and not self._looking.done():
             return
-        if self._recorder.stream.alive:
+        if not self._recorder.stream.alive:
+            return
+        with contextlib.suppress(RuntimeError):  # no thread can be started: the last values stay
             self._looking = self._loop.run_in_executor(None, self._look_in_thread)
 
     def _look_in_thread(self) -> None:

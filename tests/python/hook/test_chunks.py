@@ -11,6 +11,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -23,7 +24,7 @@ import hook_support as support
 import missing
 import spool_reader
 from children import Fork
-from crema.hook import _process, _recorder, chunks
+from crema.hook import _attempts, _process, _recorder, chunks
 from crema.hook.chunks import ChunkHook
 
 META = {
@@ -216,7 +217,40 @@ def test_trouble_of_its_own_stays_inside(settings, caplog):
     chunks.close(settings.run_id)
     (stream,) = streams_of(settings)
     assert stream.end.dropped == 4
+    assert stream.end.dropped_disk_full == stream.end.dropped_spool_limit == 0
+    said = stream.table("custom").groupby("metric_id").value.sum()
+    assert {stream.names["metric", i].text: n for i, n in said.items()} == {
+        "crema.dropped.the start of a chunk: KeyError": 3,
+        "crema.dropped.the end of a chunk: TypeError": 1,
+    }
     assert stream.chunks().status.tolist() == ["lost", "ok"]
+
+
+def test_a_stream_ends_after_the_row_that_a_thread_is_writing(settings, monkeypatch):
+    writes, goes_on = threading.Event(), threading.Event()
+    peak_b = _attempts._peak_b
+
+    def slow(*args):
+        writes.set()
+        goes_on.wait(10)
+        return peak_b(*args)
+
+    monkeypatch.setattr(_attempts, "_peak_b", slow)
+    hook = ChunkHook(settings)
+
+    def work():
+        hook.load(META, None)
+        hook.save({}, META, None)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert writes.wait(10)
+    threading.Timer(0.2, goes_on.set).start()
+    chunks.close(settings.run_id)
+    thread.join()
+    (stream,) = streams_of(settings)
+    assert stream.chunks().status.tolist() == ["ok"]
+    assert stream.end.dropped == 0
 
 
 def test_a_hook_without_a_spool_records_nothing_and_raises_nothing(tmp_path, caplog):

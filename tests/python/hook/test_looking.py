@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import socket
 import subprocess
@@ -307,6 +308,32 @@ def test_a_stream_that_ends_while_its_tasks_are_looked_at_loses_nothing(recorded
     finally:
         sys.setswitchinterval(switched_s)
     assert recorder.stream.dropped == 0
+
+
+@pytest.mark.parametrize("failing", [1, 1000], ids=["one look", "all looks"])
+def test_a_look_that_fails_costs_itself_alone(recorded, monkeypatch, failing):
+    find, calls = _waits.Finder.find, itertools.count(1)
+    failed = threading.Event()
+
+    def fail(*args):
+        if next(calls) <= failing:
+            raise KeyError("as long as that")
+        failed.set()
+        find(*args)
+
+    monkeypatch.setattr(_waits.Finder, "find", fail)
+    recorder = _recorder.process_recorder(recorded.settings)
+    over = failed.is_set if failing == 1 else lambda: "looks" in recorder._unavailable
+    recorded.chunk(lambda: wait_for(over, 20, "the looks after that"))
+    recorded.close()
+    custom = recorded.stream.table("custom")
+    sums = custom.groupby("metric_id").value.sum()
+    counts = {recorded.stream.names["metric", number].text: n for number, n in sums.items()}
+    gives_up = "crema.unavailable.looks" in counts
+    assert gives_up == (failing > 1)
+    assert counts["crema.failed.a look at threads: KeyError"] == min(failing, 10 if gives_up else 1)
+    assert recorded.stream.end.dropped == recorder.stream.dropped == 0
+    assert recorded.chunks().status.tolist() == ["ok"]
 
 
 def test_a_stream_ends_after_what_its_sampler_is_writing(recorded, monkeypatch):

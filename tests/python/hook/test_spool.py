@@ -114,10 +114,10 @@ def test_limits_that_were_met_are_written_as_metrics(tmp_path):
     writer = _spool.StreamWriter(tmp_path, INFO)
     for _ in range(3):
         writer.limit_met("writer_arrivals")
-    writer.write_limits()
-    writer.write_limits()  # nothing is new
+    writer.write_counts()
+    writer.write_counts()  # nothing is new
     writer.limit_met("writer_arrivals")
-    writer.write_limits()
+    writer.write_counts()
     stream = read_one(tmp_path)
     rows = stream.table("custom")
     assert rows.value.tolist() == [3.0, 1.0] and set(rows.kind) == {"increment"}
@@ -126,7 +126,7 @@ def test_limits_that_were_met_are_written_as_metrics(tmp_path):
 
 def test_a_limit_that_is_met_while_they_are_written_counts_once(tmp_path):
     writer = _spool.StreamWriter(tmp_path, INFO)
-    writes = threading.Thread(target=writer.write_limits)
+    writes = threading.Thread(target=writer.write_counts)
 
     class MetDuringAWrite(dict):
         def get(self, *key):
@@ -135,10 +135,10 @@ def test_a_limit_that_is_met_while_they_are_written_counts_once(tmp_path):
             writes.join(0.2)  # it waits for this thread, or it is over
             return value
 
-    writer._limits_met = MetDuringAWrite(writer_stacks=1)
+    writer._met = MetDuringAWrite({"crema.limit.writer_stacks": 1})
     writer.limit_met("writer_stacks")
     writes.join()
-    writer.write_limits()
+    writer.write_counts()
     assert read_one(tmp_path).table("custom").value.sum() == 2
 
 
@@ -234,6 +234,43 @@ print(kept, writer.dropped)
     stream = read_one(tmp_path)
     assert stream.table("heartbeats").sent.tolist() == [*range(kept), 1000]
     assert stream.end.dropped == dropped and not stream.torn_bytes
+    assert stream.end.dropped_disk_full == dropped
+
+
+def test_the_cause_of_a_record_that_could_not_be_written_is_said_once_others_can(
+    tmp_path, monkeypatch
+):
+    writer = _spool.StreamWriter(tmp_path, INFO)
+    real = os.write
+
+    def fail(fd, data):
+        raise OSError(errno.EIO, "no")
+
+    monkeypatch.setattr(os, "write", fail)
+    for n in range(3):
+        assert not writer.append(_records.BATCH, beat(n))
+        writer.write_counts()  # which would only fail, and count as another
+    assert writer.dropped == 3
+    monkeypatch.setattr(os, "write", real)
+    assert writer.append(_records.BATCH, beat(3))
+    writer.write_counts()
+    writer.write_counts()  # nothing is new
+    writer.close()
+    stream = read_one(tmp_path)
+    assert stream.names["metric", 0].text == "crema.dropped.EIO"
+    assert stream.table("custom").value.tolist() == [3.0]
+    assert (stream.end.dropped, stream.end.dropped_disk_full) == (3, 0)
+
+
+def test_a_directory_that_cannot_be_listed_costs_no_record(tmp_path, monkeypatch):
+    writer = _spool.StreamWriter(tmp_path, INFO)
+
+    def fail(directory):
+        raise OSError(errno.EMFILE, "no descriptor is left")
+
+    monkeypatch.setattr(_spool, "held_bytes", fail)
+    assert all(writer.append(_records.BATCH, beat(n)) for n in range(1000))
+    assert writer.dropped == 0
 
 
 def test_the_limit_of_the_directory_drops_the_newest(tmp_path, monkeypatch):
@@ -250,7 +287,7 @@ def test_the_limit_of_the_directory_drops_the_newest(tmp_path, monkeypatch):
     writer.close()
     stream = read_one(tmp_path)
     assert stream.table("heartbeats").sent.tolist() == [*range(kept), 1000]
-    assert stream.end.dropped == 1000 - kept
+    assert stream.end.dropped == stream.end.dropped_spool_limit == 1000 - kept
 
 
 def test_a_stream_that_opens_does_not_look_at_all_others(tmp_path, monkeypatch):
@@ -324,7 +361,11 @@ def test_a_handler_that_records_within_a_record_does_not_wait_for_itself(tmp_pat
     ran = subprocess.run(script, capture_output=True, text=True, timeout=60, check=True)
     offered, dropped = map(int, ran.stdout.split())
     assert 0 < dropped < offered
-    assert len(read_one(tmp_path).frames) == 3 + offered - dropped  # StreamInfo, the worker, END
+    stream = read_one(tmp_path)
+    # StreamInfo, the worker, END; what was dropped, with the names of metric and unit
+    assert len(stream.frames) == 6 + offered - dropped
+    assert stream.table("custom").value.tolist() == [dropped]
+    assert "crema.dropped.interrupted" in {entry.text for entry in stream.names.values()}
 
 
 def test_a_forked_child_leaves_the_stream_alone(tmp_path):

@@ -132,6 +132,7 @@ test_a_full_disk_leaves_nothing_of_a_record(void **state)
     must(crema_frame_decode(buf, bytes, &frame));
     must(crema_record_decode(&frame, b->arena, &record));
     assert_int_equal(record.end.dropped, 1);
+    assert_int_equal(record.end.dropped_disk_full, 1); /* EFBIG counts as a full disk */
     assert_int_equal(record.end.reason, CREMA_END_FINISHED);
     bench_destroy(b);
 }

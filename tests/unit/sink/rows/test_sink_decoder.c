@@ -328,16 +328,24 @@ must_show_every_loss_as_a_gap(void **state)
     fixture_lose(run.w, 1, CREMA_LOSS_CORRUPT, T(4.5)); /* 25: nothing comes after it */
     fixture_stream_t *b = fixture_stream(run.f, 3, 1, CREMA_STREAM_WORKER, "tcp://B", 2, T(5));
     fixture_end(b, CREMA_END_WRITER_GONE, T(6), 17, 4); /* torn and with records dropped */
+    fixture_stream_t *c = fixture_stream(run.f, 4, 1, CREMA_STREAM_WORKER, "tcp://C", 2, T(5));
+    fixture_end_dropped(c, T(7), 9, 5, 3); /* and one for another cause */
+    fixture_stream_t *e = fixture_stream(run.f, 5, 1, CREMA_STREAM_WORKER, "tcp://E", 2, T(5));
+    fixture_end_dropped(e, T(7), 2, 0, UINT64_MAX); /* no more than it dropped */
     fixture_close(&run.f);
     decoded_t d;
     decoded_open(&d, dir);
-    assert_int_equal(decoded_count(&d, CREMA_TABLE_GAPS), 6);
+    assert_int_equal(decoded_count(&d, CREMA_TABLE_GAPS), 10);
     s_must_be_gap(&d, 0, CREMA_GAP_SPOOL_LIMIT, 3, 17, 15, 1, 2);
     s_must_be_gap(&d, 1, CREMA_GAP_DECODE_ERROR, 19, 19, 1, 2, 3);
     s_must_be_gap(&d, 2, CREMA_GAP_TORN, -1, -1, 1, 5, 5);
     s_must_be_gap(&d, 3, CREMA_GAP_CORRUPT, 21, 23, 3, 3, 4); /* what is behind it waited for it */
     s_must_be_gap(&d, 4, CREMA_GAP_CORRUPT, 25, 25, 1, 4, 0);
-    s_must_be_gap(&d, 5, CREMA_GAP_DISK_FULL, -1, -1, 4, 6, 6);
+    s_must_be_gap(&d, 5, CREMA_GAP_UNKNOWN, -1, -1, 4, 6, 6);
+    s_must_be_gap(&d, 6, CREMA_GAP_DISK_FULL, -1, -1, 5, 7, 7);
+    s_must_be_gap(&d, 7, CREMA_GAP_SPOOL_LIMIT, -1, -1, 3, 7, 7);
+    s_must_be_gap(&d, 8, CREMA_GAP_UNKNOWN, -1, -1, 1, 7, 7);
+    s_must_be_gap(&d, 9, CREMA_GAP_SPOOL_LIMIT, -1, -1, 2, 7, 7);
     const sink_stream_t *a = sink_decoder_stream(d.run, 0);
     assert_int_equal(a->lost, 15 + 1 + 3 + 1);
     assert_int_equal(a->received, 5);
