@@ -30,7 +30,8 @@ s_report_streams(agent_inventory_t *self, int64_t now_ns)
 static const char *
 s_cause(int why)
 {
-    return why == EAGAIN ? "it waits until others leave the spool: an agent serves 16,384 streams"
+    return why == EAGAIN ? "it waits until others leave the spool: an agent serves 16,384 streams, "
+                           "and 4,096 of each other user"
                          : strerror(why);
 }
 

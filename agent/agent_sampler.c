@@ -14,6 +14,7 @@
 #include "crema_clock.h"
 #include "crema_log.h"
 #include "crema_map.h"
+#include "crema_random.h"
 #include "crema_time.h"
 
 #define ENDED_MAX 256 /* runs remembered as over */
@@ -224,7 +225,7 @@ s_is_over(const agent_sampler_t *self, const crema_id_t *run_id)
 
 /* The run's stream, begun if necessary; NULL, with errno, on failure. */
 static run_t *
-s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
+s_begin_run(agent_sampler_t *self, crema_spool_t *spool, const crema_id_t *run_id, uint32_t owner)
 {
     run_t *run = s_run(self, run_id, &owner);
     if (run)
@@ -237,10 +238,13 @@ s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
     run->cpu_ns = self->n_runs == 0 && self->streams == 0 ? 0 : crema_clock_cpu_ns();
     run->sent = self->sent;
     run->sent_bytes = self->sent_bytes;
-    if (agent_stream_open(&self->config, self->boot_id, run_id, owner, &run->writer) != CREMA_OK) {
+    const crema_id_t stream_id = crema_random_id();
+    if (agent_stream_open(&self->config, self->boot_id, &stream_id, run_id, owner, &run->writer) !=
+        CREMA_OK) {
         free(run);
         return NULL;
     }
+    (void)!crema_spool_expect(spool, &stream_id); /* else it has a place as any other */
     self->runs[self->n_runs++] = run;
     self->streams++;
     return run;
@@ -300,7 +304,7 @@ s_open_source(agent_sampler_t *self, const crema_spool_stream_t *stream, bool *r
 
 /* Starts sampling a worker. True if a stream of the agent began. */
 static bool
-s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
+s_take_up(agent_sampler_t *self, crema_spool_t *spool, const crema_spool_stream_t *stream)
 {
     crema_err_t err;
     worker_t *worker = crema_map_make(self->workers, &stream->stream_id, sizeof *worker, &err);
@@ -314,7 +318,7 @@ s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
     size_t runs = self->n_runs;
     bool again;
     worker->source = s_open_source(self, stream, &again);
-    run_t *run = worker->source ? s_begin_run(self, &stream->run_id, stream->owner) : NULL;
+    run_t *run = worker->source ? s_begin_run(self, spool, &stream->run_id, stream->owner) : NULL;
     if (!run) {
         if (worker->source)
             s_note_short(self, stream, errno);
@@ -341,7 +345,7 @@ s_is_wanted(const agent_sampler_t *self, const crema_spool_stream_t *stream)
 }
 
 bool
-agent_sampler_follow(agent_sampler_t *self, const crema_spool_t *spool)
+agent_sampler_follow(agent_sampler_t *self, crema_spool_t *spool)
 {
     bool changed = false;
     self->follows++;
@@ -352,7 +356,7 @@ agent_sampler_follow(agent_sampler_t *self, const crema_spool_t *spool)
             continue;
         worker_t *worker = crema_map_find(self->workers, &stream->stream_id);
         if (!worker)
-            changed = s_take_up(self, stream) || changed;
+            changed = s_take_up(self, spool, stream) || changed;
         else if (worker->source && worker->dict_id == UNNAMED)
             s_write_name(worker->run, worker, &stream->info);
         if (worker)

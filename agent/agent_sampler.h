@@ -40,7 +40,7 @@ void agent_sampler_destroy(agent_sampler_t **self_p);
 
 /* After a scan: starts sampling new workers and drops those that are gone. True if one of its
  * own streams began or ended, so that another scan is needed. */
-bool agent_sampler_follow(agent_sampler_t *self, const crema_spool_t *spool);
+bool agent_sampler_follow(agent_sampler_t *self, crema_spool_t *spool);
 
 /* Records and bytes of any stream were sent. */
 void agent_sampler_note_sent(agent_sampler_t *self, uint64_t records, uint64_t bytes);

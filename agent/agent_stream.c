@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "crema_clock.h"
-#include "crema_random.h"
 
 void
 agent_stream_boot_id(const char *proc, char out[AGENT_BOOT_ID_SIZE])
@@ -24,7 +23,8 @@ agent_stream_boot_id(const char *proc, char out[AGENT_BOOT_ID_SIZE])
 
 crema_err_t
 agent_stream_open(const agent_sampler_config_t *config, const char *boot_id,
-                  const crema_id_t *run_id, uint32_t owner, crema_spool_writer_t **ret_writer)
+                  const crema_id_t *stream_id, const crema_id_t *run_id, uint32_t owner,
+                  crema_spool_writer_t **ret_writer)
 {
     struct utsname machine = {0};
     (void)uname(&machine);
@@ -54,8 +54,7 @@ agent_stream_open(const agent_sampler_config_t *config, const char *boot_id,
         .n_attribute_values = sizeof values / sizeof *values,
         .attribute_values = values,
     };
-    crema_id_t stream_id = crema_random_id();
-    return crema_spool_writer_open(config->dir, &stream_id, &info, owner, ret_writer);
+    return crema_spool_writer_open(config->dir, stream_id, &info, owner, ret_writer);
 }
 
 crema_err_t

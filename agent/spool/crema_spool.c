@@ -45,6 +45,7 @@ crema_spool_close(crema_spool_t **self_p)
     for (size_t i = 0; i < self->n_entries; i++)
         crema_spool_entry_destroy(self->entries[i]);
     free(self->entries);
+    free(self->users);
     crema_walk_destroy(&self->walk);
     crema_arena_destroy(&self->arena);
     if (self->lock >= 0)

@@ -27,6 +27,8 @@
 #include "crema_spool_stream.h"
 
 #define CREMA_SPOOL_STREAMS_MAX 16384u
+/* Of them, of one user who is not this process's: the streams of others wait meanwhile. */
+#define CREMA_SPOOL_STREAMS_OF_USER (CREMA_SPOOL_STREAMS_MAX / 4)
 
 /* "sp-", id, "-", first seq. */
 #define CREMA_SPOOL_NAME_CHARS (3 + CREMA_ID_HEX_CHARS + 1 + 16)
@@ -82,13 +84,21 @@ typedef struct {
     crema_id_t stream_id;                  /* zero: the directory could not be listed */
     crema_id_t run_id;                     /* zero if unknown */
     char file[CREMA_SPOOL_NAME_CHARS + 1]; /* the segment's name; empty for the directory */
-    /* errno; EBADMSG: records without a StreamInfo; EAGAIN: waiting, see CREMA_SPOOL_STREAMS_MAX */
+    /* errno; EBADMSG: records without a StreamInfo; EAGAIN: waiting for room, see
+     * CREMA_SPOOL_STREAMS_MAX and CREMA_SPOOL_STREAMS_OF_USER */
     int why;
 } crema_spool_fault_t;
 
 /* The directory first, one fault per stream, then one per segment that waits for room; fills at
  * most `max`, of the waiting ones at most 32, and returns the total number. */
 size_t crema_spool_faults(const crema_spool_t *self, crema_spool_fault_t *faults, size_t max);
+
+/* A stream that this process is about to write has a place, whatever its user has already. Streams
+ * may be visited by their index meanwhile: none is left out, but the last one may come again. */
+CREMA_MUST_CHECK crema_err_t crema_spool_expect(crema_spool_t *self, const crema_id_t *stream_id);
+
+/* True if segments wait for room whose user has streams of this run here. */
+bool crema_spool_may_hide(const crema_spool_t *self, const crema_id_t *run_id);
 
 /* `gone` is called before a stream is forgotten, by a scan or a trim: its files are not there any
  * more. NULL: nobody is told. */
@@ -119,7 +129,8 @@ CREMA_MUST_CHECK crema_err_t crema_spool_trim(crema_spool_t *self, const crema_i
 
 /* Makes room: drops segments until at most max_bytes are held, closed streams before open ones
  * and oldest first; uncommitted records become LOSS(EVICTED). The newest segment of an open
- * stream stays. Returns the number of records given up. */
+ * stream stays, and so does all of a user who has at most an equal share of max_bytes. Segments
+ * without a StreamInfo do not count. Returns the number of records given up. */
 uint64_t crema_spool_evict(crema_spool_t *self, uint64_t max_bytes);
 
 typedef struct {
@@ -129,7 +140,7 @@ typedef struct {
     uint64_t corrupt;       /* numbers replaced by LOSS(CORRUPT) */
     uint64_t evicted;       /* numbers replaced by LOSS(EVICTED) */
     uint64_t foreign_files; /* now: not segments, or without a StreamInfo */
-    uint64_t waiting_files; /* now: segments of streams above CREMA_SPOOL_STREAMS_MAX */
+    uint64_t waiting_files; /* now: segments of streams for which there is no room */
     uint64_t io_errors;
 } crema_spool_stats_t;
 

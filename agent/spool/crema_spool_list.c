@@ -61,6 +61,14 @@ s_insert_entry(crema_spool_t *self, const crema_id_t *id, crema_spool_entry_t **
     return CREMA_OK;
 }
 
+/* Until a listing has seen its file, it has no segment. */
+crema_err_t
+crema_spool_expect(crema_spool_t *self, const crema_id_t *stream_id)
+{
+    crema_spool_entry_t *entry;
+    return crema_spool_entry(self, stream_id) ? CREMA_OK : s_insert_entry(self, stream_id, &entry);
+}
+
 /* A stream without its first record was not reported yet, so it may be read again from the
  * start. */
 static void
@@ -114,6 +122,26 @@ s_see_segment(crema_spool_t *self, crema_spool_entry_t *entry, uint64_t first_se
     return CREMA_OK;
 }
 
+/* *ret_entry is NULL if it waits until others leave. */
+static crema_err_t
+s_give_place(crema_spool_t *self, const crema_id_t *id, uint64_t first_seq, uid_t owner,
+             crema_spool_entry_t **ret_entry)
+{
+    crema_spool_user_t *user = crema_spool_user(self, owner);
+    if (!user)
+        return CREMA_ENOMEM;
+    if (crema_spool_has_room(self, user)) {
+        crema_err_t err = s_insert_entry(self, id, ret_entry);
+        user->streams += err == CREMA_OK;
+        return err;
+    }
+    if (self->stats.waiting_files < CREMA_SPOOL_WAITING_NAMES)
+        self->waiting[self->stats.waiting_files] = (crema_spool_waiting_t){*id, first_seq};
+    self->stats.waiting_files++;
+    user->waits = self->list_again = true;
+    return CREMA_OK;
+}
+
 static crema_err_t
 s_see_name(crema_spool_t *self, const char *name)
 {
@@ -131,20 +159,13 @@ s_see_name(crema_spool_t *self, const char *name)
         return CREMA_OK;
     if (fstatat(self->dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? CREMA_OK : CREMA_EIO; /* removed since it was listed */
-    if (S_ISREG(st.st_mode) && st.st_size > CREMA_SPOOL_SEGMENT_MAX) {
+    if (!S_ISREG(st.st_mode) || st.st_size > CREMA_SPOOL_SEGMENT_MAX) {
         self->foreign_names++;
         return CREMA_OK;
     }
-    if (!entry && self->n_entries == CREMA_SPOOL_STREAMS_MAX) {
-        if (self->stats.waiting_files < CREMA_SPOOL_WAITING_NAMES)
-            self->waiting[self->stats.waiting_files] = (crema_spool_waiting_t){id, first_seq};
-        self->stats.waiting_files++;
-        self->list_again = true;
-        return CREMA_OK;
-    }
     if (!entry) {
-        crema_err_t err = s_insert_entry(self, &id, &entry);
-        if (err != CREMA_OK)
+        crema_err_t err = s_give_place(self, &id, first_seq, st.st_uid, &entry);
+        if (err != CREMA_OK || !entry)
             return err;
     }
     return s_see_segment(self, entry, first_seq, st.st_uid);
@@ -243,7 +264,7 @@ s_list(crema_spool_t *self)
     self->listing++;
     self->foreign_names = 0;
     self->stats.waiting_files = 0;
-    int why = s_see_names(self, dir);
+    int why = crema_spool_count_users(self) == CREMA_OK ? s_see_names(self, dir) : ENOMEM;
     closedir(dir);
     if (why == 0)
         s_forget_unseen(self);

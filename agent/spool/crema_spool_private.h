@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "crema_spool.h"
 #include "crema_walk.h"
@@ -54,11 +55,21 @@ typedef struct {
     uint64_t first_seq;
 } crema_spool_waiting_t;
 
+/* A user who has files here, and what they have of it. */
+typedef struct {
+    uid_t uid;
+    size_t streams;
+    bool waits;     /* segments of this user wait for room */
+    uint64_t bytes; /* with a StreamInfo; only while room is made */
+} crema_spool_user_t;
+
 struct crema_spool {
     int dir;                       /* descriptor of the directory */
     int lock;                      /* descriptor of the held lock, or -1 */
     crema_spool_entry_t **entries; /* by stream id */
     size_t n_entries, entries_size;
+    crema_spool_user_t *users; /* since the last listing began */
+    size_t n_users, users_size;
     uint32_t listing;   /* number of the last listing */
     bool list_again;    /* the directory's time stamp does not prove the listing complete */
     int64_t changed_ns; /* of the directory at the last listing; real time */
@@ -89,6 +100,14 @@ void crema_spool_free_texts(Crema__StreamInfo *info);
  * not a regular file: -1 with errno set, and the error is counted. */
 int crema_spool_open_segment(crema_spool_t *self, const crema_spool_entry_t *entry,
                              uint64_t first_seq);
+
+/* ---- crema_spool_user.c */
+
+/* NULL: out of memory. */
+crema_spool_user_t *crema_spool_user(crema_spool_t *self, uid_t uid);
+/* Counts the streams of all users again; nobody waits. */
+CREMA_MUST_CHECK crema_err_t crema_spool_count_users(crema_spool_t *self);
+bool crema_spool_has_room(const crema_spool_t *self, const crema_spool_user_t *user);
 
 /* ---- crema_spool_fault.c */
 

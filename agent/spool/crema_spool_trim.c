@@ -220,10 +220,32 @@ s_compare_age(const void *a, const void *b)
     return crema_id_compare(&x->stream_id, &y->stream_id);
 }
 
+/* Sums up what each user holds; *ret_users: those who hold anything. */
+static uint64_t
+s_sum_bytes(crema_spool_t *self, size_t *ret_users)
+{
+    uint64_t held = 0;
+    *ret_users = 0;
+    for (size_t i = 0; i < self->n_users; i++)
+        self->users[i].bytes = 0;
+    for (size_t i = 0; i < self->n_entries; i++) {
+        const crema_spool_entry_t *entry = self->entries[i];
+        crema_spool_user_t *user =
+            entry->head_bytes > 0 ? crema_spool_user(self, entry->segments[0].owner) : NULL;
+        if (!user)
+            continue;
+        *ret_users += user->bytes == 0 && entry->public.bytes > 0;
+        user->bytes += entry->public.bytes;
+        held += entry->public.bytes;
+    }
+    return held;
+}
+
 uint64_t
 crema_spool_evict(crema_spool_t *self, uint64_t max_bytes)
 {
-    uint64_t held = crema_spool_stats(self).bytes, given_up = 0;
+    size_t n_users;
+    uint64_t held = s_sum_bytes(self, &n_users), given_up = 0;
     if (held <= max_bytes)
         return 0;
     crema_spool_entry_t **byage = calloc(self->n_entries, sizeof *byage);
@@ -232,12 +254,17 @@ crema_spool_evict(crema_spool_t *self, uint64_t max_bytes)
     for (size_t i = 0; i < self->n_entries; i++)
         byage[i] = self->entries[i];
     qsort(byage, self->n_entries, sizeof *byage, s_compare_age);
+    const uint64_t share = max_bytes / n_users;
     for (size_t i = 0; i < self->n_entries && held > max_bytes; i++) {
-        if (byage[i]->head_bytes == 0)
+        crema_spool_user_t *user =
+            byage[i]->head_bytes > 0 ? crema_spool_user(self, byage[i]->segments[0].owner) : NULL;
+        if (!user || user->bytes <= share)
             continue;
+        const uint64_t above = user->bytes - share, excess = held - max_bytes;
         uint64_t before_b = byage[i]->public.bytes;
-        given_up += s_evict_entry(self, byage[i], held - max_bytes);
+        given_up += s_evict_entry(self, byage[i], above < excess ? above : excess);
         held -= before_b - byage[i]->public.bytes;
+        user->bytes -= before_b - byage[i]->public.bytes;
     }
     free(byage);
     self->stats.evicted += given_up;

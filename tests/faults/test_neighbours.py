@@ -14,6 +14,7 @@ import uuid
 
 import pytest
 
+import missing
 from children import Child
 from crema.collect import _client
 from crema.collect._keys import server_key
@@ -117,7 +118,7 @@ def delivered(client: _client.AggregatorClient, run_id: bytes, committed: int = 
 
 
 def must_be_complete(state, within_s: float) -> None:
-    assert state.verdict == "COMPLETE", state
+    assert state.verdict == "COMPLETE", state.reasons
     assert state.verdict_after_ns < within_s * 1e9, state
 
 
@@ -191,6 +192,28 @@ def test_a_huge_file_in_a_shared_spool_makes_no_agent_deaf(
     state = ends(bob, of_bob, writers, 60)
     assert state.verdict == "COMPLETE"
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason=missing.OTHER_USERS)
+def test_a_user_who_fills_a_shared_spool_makes_only_their_own_streams_wait(
+    facility, users, agents, tmp_path
+):
+    """More files than the agent has places for streams, all of one user."""
+    spool = tmp_path / "spool-b"
+    agents(spool, "--heartbeat-interval", "500ms")
+    wait_for((spool / "agent_id").exists, 10, "the agent")
+    for n in range(17_000):
+        path = spool / f"sp-{n + 1:032x}-{1:016x}"
+        path.touch()
+        os.chown(path, 4711, -1)
+    bob, of_bob = users("bob")
+    writers = [records(spool, of_bob)]
+    delivered(bob, of_bob)
+    began = time.monotonic()
+    state = ends(bob, of_bob, writers, 60)
+    assert state.verdict == "COMPLETE", state.reasons
+    assert time.monotonic() - began < 10
+    assert "it waits until others leave the spool" in (tmp_path / "spool-b.log").read_text()
 
 
 def test_files_of_the_user_stay_when_a_runs_agent_cleans_up(facility, users, agents, tmp_path):

@@ -390,6 +390,59 @@ test_eviction_takes_closed_streams_first_and_never_the_newest_segment(void **sta
     bench_destroy(b);
 }
 
+/* Closed streams of one large record each, older ones first, in files of that user. */
+static void
+must_close_streams(bench_t *b, unsigned n, uint32_t uid, crema_id_t *ret_ids)
+{
+    for (unsigned i = 0; i < n; i++) {
+        crema_id_t run_id = b->run_id;
+        Crema__StreamInfo info = {.run_id = crema_id_field(&run_id),
+                                  .kind = CREMA_STREAM_WORKER,
+                                  .t_mono_ns = 1,
+                                  .t_real_ns = i + 1};
+        ret_ids[i] = crema_random_id();
+        must(crema_spool_writer_open(b->dir, &ret_ids[i], &info, uid, &b->writer));
+        must_append_big(b);
+        crema_spool_writer_close(&b->writer);
+    }
+}
+
+static uint64_t
+lost_of(const bench_t *b, const crema_id_t *ids, unsigned n)
+{
+    uint64_t lost = 0;
+    for (unsigned i = 0; i < n; i++)
+        lost += crema_spool_find(b->spool, &ids[i])->lost;
+    return lost;
+}
+
+static void
+test_eviction_takes_from_who_has_more_than_a_share(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        not_tested_here(MISSING_OTHER_USERS);
+    bench_t *b = bench_new();
+    crema_id_t modest[2], greedy[8];
+    char path[PATH_MAX];
+    must_open(b);
+    must_close_streams(b, 2, 4711, modest); /* the oldest: it is theirs that would go first */
+    must_close_streams(b, 8, 4712, greedy);
+    must_scan(b);
+    const uint64_t held = crema_spool_stats(b->spool).bytes, each = held / 10;
+    assert_int_equal(crema_spool_evict(b->spool, 13 * each / 2), 4);
+    assert_int_equal(lost_of(b, modest, 2), 0);
+    assert_int_equal(lost_of(b, greedy, 8), 4);
+    /* What is no stream takes nothing from those who have some. */
+    snprintf(path, sizeof path, "%s/sp-%032x-%016x", b->dir, 1, 1);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0 && ftruncate(fd, 1 << 20) == 0);
+    close(fd);
+    must_scan(b);
+    assert_int_equal(crema_spool_evict(b->spool, 7 * each), 0);
+    bench_destroy(b);
+}
+
 /* ---- lock and identity */
 
 static void
@@ -468,6 +521,7 @@ main(void)
         cmocka_unit_test(test_a_removal_that_is_killed_leaves_the_same_stream),
         cmocka_unit_test(test_eviction_of_a_closed_stream_leaves_a_loss_and_its_end),
         cmocka_unit_test(test_eviction_takes_closed_streams_first_and_never_the_newest_segment),
+        cmocka_unit_test(test_eviction_takes_from_who_has_more_than_a_share),
         cmocka_unit_test(test_one_reader_holds_the_lock),
         cmocka_unit_test(test_the_identity_is_made_once),
         cmocka_unit_test(test_files_that_vanish_take_their_stream_along),

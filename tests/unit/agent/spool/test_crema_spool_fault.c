@@ -78,15 +78,15 @@ s_hi(const bench_t *b)
     return stream ? stream->hi : 0;
 }
 
-/* Numbers of open files that are left are taken away. */
+/* Takes all further descriptors away but `n`. */
 static struct rlimit
-s_use_up_descriptors(void)
+s_leave_descriptors(unsigned n)
 {
     struct rlimit old;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
     int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
     close(next);
-    struct rlimit few = {.rlim_cur = (rlim_t)next, .rlim_max = old.rlim_max};
+    struct rlimit few = {.rlim_cur = (rlim_t)next + n, .rlim_max = old.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     return old;
 }
@@ -100,7 +100,7 @@ test_without_descriptors_the_directory_and_its_streams_are_named(void **state)
     must(crema_spool_scan(b.spool));
     crema_spool_close(&b.spool);
     must(crema_spool_open(b.dir, &b.spool));
-    struct rlimit old = s_use_up_descriptors();
+    struct rlimit old = s_leave_descriptors(0);
     crema_err_t err = crema_spool_scan(b.spool);
     size_t n = crema_spool_faults(b.spool, faults, 4);
     setrlimit(RLIMIT_NOFILE, &old);
@@ -116,32 +116,50 @@ test_without_descriptors_the_directory_and_its_streams_are_named(void **state)
     s_end(&b);
 }
 
-/* What cannot be opened here is a directory under the segment's name: permissions mean nothing to
- * root. */
+/* A stream that is still open, in files of that user. */
+static crema_spool_writer_t *
+s_stream_of(const char *dir, const crema_id_t *id, const crema_id_t *run_id, uint32_t uid)
+{
+    crema_spool_writer_t *writer;
+    crema_id_t run = *run_id;
+    Crema__StreamInfo info = {.run_id = crema_id_field(&run),
+                              .kind = CREMA_STREAM_WORKER,
+                              .t_mono_ns = 1,
+                              .t_real_ns = 1};
+    must(crema_spool_writer_open(dir, id, &info, uid, &writer));
+    return writer;
+}
+
+/* There is one descriptor: the first stream keeps it. */
 static void
-test_a_first_segment_that_cannot_be_read_is_named_until_it_can(void **state)
+test_a_first_segment_that_cannot_be_opened_is_named_until_it_can(void **state)
 {
     (void)state;
     bench_t b = s_bench();
     crema_spool_fault_t faults[4];
-    char path[PATH_MAX], aside[PATH_MAX], hex[CREMA_ID_HEX_CHARS + 1];
-    s_path(&b, path);
-    snprintf(aside, sizeof aside, "%s/.aside", b.dir);
-    assert_int_equal(rename(path, aside), 0);
-    assert_int_equal(mkdir(path, 0700), 0);
-    must(crema_spool_scan(b.spool));
-    assert_int_equal(crema_spool_faults(b.spool, faults, 4), 1);
-    assert_true(crema_id_equal(&faults[0].stream_id, &b.stream_id));
+    char name[CREMA_SPOOL_NAME_CHARS + 1], hex[CREMA_ID_HEX_CHARS + 1];
+    crema_id_t last;
+    memset(&last, 0xff, sizeof last);
+    crema_spool_writer_t *writer = s_stream_of(b.dir, &last, &b.run_id, CREMA_SPOOL_SELF);
+    crema_spool_close(&b.spool);
+    must(crema_spool_open(b.dir, &b.spool));
+    struct rlimit old = s_leave_descriptors(1);
+    crema_err_t err = crema_spool_scan(b.spool);
+    size_t n = crema_spool_faults(b.spool, faults, 4), all = crema_spool_faults(b.spool, NULL, 0);
+    setrlimit(RLIMIT_NOFILE, &old);
+    assert_int_equal(err, CREMA_OK);
+    assert_int_equal(n, 1);
+    assert_int_equal(all, 1);
+    assert_true(crema_id_equal(&faults[0].stream_id, &last));
     assert_true(crema_id_is_zero(&faults[0].run_id));
-    assert_int_equal(strncmp(faults[0].file + 3, crema_id_hex(&b.stream_id, hex), 32), 0);
-    assert_int_equal(faults[0].why, EISDIR);
-    assert_int_equal(crema_spool_faults(b.spool, NULL, 0), 1);
+    snprintf(name, sizeof name, "sp-%s-%016x", crema_id_hex(&last, hex), 1);
+    assert_string_equal(faults[0].file, name);
+    assert_int_equal(faults[0].why, EMFILE);
 
-    assert_int_equal(rmdir(path), 0);
-    assert_int_equal(rename(aside, path), 0);
     must(crema_spool_scan(b.spool));
     assert_int_equal(crema_spool_faults(b.spool, faults, 4), 0);
-    assert_int_equal(s_hi(&b), 1);
+    assert_int_equal(crema_spool_find(b.spool, &last)->hi, 1);
+    crema_spool_writer_close(&writer);
     s_end(&b);
 }
 
@@ -359,15 +377,96 @@ test_streams_that_find_no_room_are_named_and_counted(void **state)
     scratch_remove(&dir);
 }
 
+#define OTHER_UID 4711 /* of users who need not exist */
+
+static void
+test_a_user_who_fills_their_places_makes_only_their_own_streams_wait(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        not_tested_here(MISSING_OTHER_USERS);
+    const unsigned beyond = 3;
+    needs_descriptors(CREMA_SPOOL_STREAMS_OF_USER + 100);
+    char *dir = scratch_make_in_memory(64);
+    crema_id_t of_flooder = crema_random_id(), of_other = crema_random_id(),
+               of_nobody = crema_random_id();
+    crema_spool_t *spool;
+    const crema_id_t ids[] = {crema_random_id(), crema_random_id(), crema_random_id(),
+                              crema_random_id()};
+    crema_spool_writer_t *first = s_stream_of(dir, &ids[0], &of_flooder, OTHER_UID);
+    must(crema_spool_open(dir, &spool));
+    must(crema_spool_scan(spool));
+    for (unsigned i = 1; i < CREMA_SPOOL_STREAMS_OF_USER + beyond; i++) {
+        char path[PATH_MAX];
+        must_touch(dir, i);
+        snprintf(path, sizeof path, "%s/sp-%032x-%016x", dir, i, 1);
+        assert_int_equal(chown(path, OTHER_UID, (gid_t)-1), 0);
+    }
+    must(crema_spool_scan(spool));
+    assert_int_equal(crema_spool_count(spool), CREMA_SPOOL_STREAMS_OF_USER);
+    assert_int_equal(crema_spool_stats(spool).waiting_files, beyond);
+    crema_spool_writer_t *others = s_stream_of(dir, &ids[1], &of_other, OTHER_UID + 1);
+    crema_spool_writer_t *own = s_stream_of(dir, &ids[2], &of_other, CREMA_SPOOL_SELF);
+    must(crema_spool_scan(spool));
+    assert_int_equal(crema_spool_count(spool), CREMA_SPOOL_STREAMS_OF_USER + 2);
+    assert_int_equal(crema_spool_stats(spool).waiting_files, beyond);
+    assert_true(crema_spool_may_hide(spool, &of_flooder));
+    assert_false(crema_spool_may_hide(spool, &of_other));
+    assert_false(crema_spool_may_hide(spool, &of_nobody));
+    /* What this process writes for that user has a place all the same. */
+    must(crema_spool_expect(spool, &ids[3]));
+    crema_spool_writer_t *sample = s_stream_of(dir, &ids[3], &of_flooder, OTHER_UID);
+    must(crema_spool_scan(spool));
+    assert_int_equal(crema_spool_find(spool, &ids[3])->hi, 1);
+    for (unsigned i = 1; i <= beyond + 1; i++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/sp-%032x-%016x", dir, i, 1);
+        assert_int_equal(unlink(path), 0);
+    }
+    must(crema_spool_scan(spool));
+    must(crema_spool_scan(spool));
+    assert_int_equal(crema_spool_stats(spool).waiting_files, 0);
+    assert_false(crema_spool_may_hide(spool, &of_flooder));
+    crema_spool_writer_close(&first);
+    crema_spool_writer_close(&sample);
+    crema_spool_writer_close(&others);
+    crema_spool_writer_close(&own);
+    crema_spool_close(&spool);
+    scratch_remove(&dir);
+}
+
+/* A pipe, a directory and a link, named like segments. */
+static void
+test_names_of_segments_that_are_no_files_are_foreign(void **state)
+{
+    (void)state;
+    char *dir = scratch_make_in_memory(1), path[3][PATH_MAX];
+    crema_spool_t *spool;
+    for (unsigned i = 0; i < 3; i++)
+        snprintf(path[i], PATH_MAX, "%s/sp-%032x-%016x", dir, i + 1, 1);
+    assert_int_equal(mkfifo(path[0], 0600), 0);
+    assert_int_equal(mkdir(path[1], 0700), 0);
+    assert_int_equal(symlink("/dev/zero", path[2]), 0);
+    must(crema_spool_open(dir, &spool));
+    must(crema_spool_scan(spool));
+    assert_int_equal(crema_spool_faults(spool, NULL, 0), 0);
+    assert_int_equal(crema_spool_stats(spool).foreign_files, 3);
+    assert_int_equal(crema_spool_stats(spool).io_errors, 0);
+    crema_spool_close(&spool);
+    scratch_remove(&dir);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_descriptors_the_directory_and_its_streams_are_named),
-        cmocka_unit_test(test_a_first_segment_that_cannot_be_read_is_named_until_it_can),
+        cmocka_unit_test(test_a_first_segment_that_cannot_be_opened_is_named_until_it_can),
         cmocka_unit_test(test_records_without_a_stream_info_are_named),
         cmocka_unit_test(test_many_foreign_segments_are_searched_a_part_at_a_time),
         cmocka_unit_test(test_streams_that_find_no_room_are_named_and_counted),
+        cmocka_unit_test(test_a_user_who_fills_their_places_makes_only_their_own_streams_wait),
+        cmocka_unit_test(test_names_of_segments_that_are_no_files_are_foreign),
         cmocka_unit_test(test_a_tail_that_is_written_anew_at_the_same_length_is_read),
         cmocka_unit_test(test_hostile_times_end_at_the_limits),
         cmocka_unit_test(test_a_loss_beside_hostile_times_is_told),
