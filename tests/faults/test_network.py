@@ -60,8 +60,8 @@ def test_records_flow_within_five_seconds_after_a_partition(network, across, sec
     network.heal()
     took_s = first_commit_s(tail, before, 30)
     print(f"cut {seconds} s, first commit {took_s:.1f} s after it was healed")
+    must_have_kept_everything(across)  # first: a loss is never tried again
     assert took_s <= 5
-    must_have_kept_everything(across)
 
 
 @pytest.mark.parametrize("sender", ["near", "far"])
@@ -76,12 +76,12 @@ def test_one_way_loss_is_answered_by_dialling_anew(network, across, seconds, sen
         5 * H_S + 2, "a new connection",
     )  # fmt: skip
     took_s = time.monotonic() - began
-    assert took_s <= 5 * H_S + 0.5  # 4 H, half a second of back-off at most, and a busy machine
     print(f"what {sender} sent was cut, dialled anew after {took_s:.1f} s = {took_s / H_S:.1f} H")
-    time.sleep(seconds - took_s)
+    time.sleep(max(seconds - took_s, 0))
     assert network.dropped() > 0
     network.heal()
     must_have_kept_everything(across)
+    assert took_s <= 5 * H_S + 0.5  # 4 H, half a second of back-off at most, and a busy machine
 
 
 @pytest.mark.parametrize("seconds", [10, pytest.param(60, marks=LONG)])
@@ -109,8 +109,8 @@ def test_records_flow_slower_with_a_third_of_all_packets_lost(network, across, s
     )
     assert network.dropped() > seconds
     network.heal()
-    assert lossy >= 0.1 * whole
     must_have_kept_everything(across)
+    assert lossy >= 0.1 * whole
 
 
 @pytest.mark.parametrize("rate", [RATE, 0])
@@ -129,14 +129,14 @@ def test_a_broken_connection_is_found_within_seconds_by_both_ends(network, pipel
         pipeline.stop_writers()
         time.sleep(2)
     network.cut()
-    began = time.monotonic()
+    began, found_s = time.monotonic(), []
     for program in (pipeline.aggregator, pipeline.sink):
         wait_for(
             lambda pid=program.process.pid: not established(pid, pipeline.sink_endpoint),
             30, "an end of the connection", 0.02,
         )  # fmt: skip
-        took_s = time.monotonic() - began
-        print(f"{rate} records/s: found after {took_s:.1f} s")
-        assert took_s <= FOUND_S
+        found_s.append(time.monotonic() - began)
+    print(f"{rate} records/s: found after {found_s[0]:.1f} and {found_s[1]:.1f} s")
     network.heal()
     must_have_kept_everything(pipeline)
+    assert max(found_s) <= FOUND_S

@@ -30,7 +30,9 @@ def unpacked(name: str, *packages: str) -> pathlib.Path:
             fcntl.flock(lock, fcntl.LOCK_EX)  # other processes of pytest want it, too
             if not path.exists():
                 command = ["apt-get", "download", "-q", package]
-                if subprocess.run(command, cwd=cache, timeout=60, check=False).returncode:
+                try:
+                    subprocess.run(command, cwd=cache, timeout=60, check=True)
+                except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
                     continue
                 archive = max(cache.glob("*.deb"), key=lambda path: path.stat().st_mtime)
                 subprocess.run(["dpkg", "-x", archive, cache], check=True)

@@ -19,7 +19,9 @@ import pytest
 MARK = "MADE_BY_TEST_RUN"
 GRACE_S = 5.0  # for processes that are ending
 # They end with the process that started them, which is this one.
-_HELPERS = re.compile(rb"from multiprocessing\.(resource_tracker|forkserver) import main")
+_HELPERS = re.compile(
+    rb"from (multiprocessing|loky\.backend)\.(resource_tracker|forkserver) import main"
+)
 
 
 class LeftProcesses:
@@ -53,12 +55,14 @@ class LeftProcesses:
         found = {}
         for directory in pathlib.Path("/proc").glob("[0-9]*"):
             pid = int(directory.name)
+            environment = []
             try:
-                environment = (directory / "environ").read_bytes().split(b"\0")
                 command = (directory / "cmdline").read_bytes()
                 parent = int((directory / "stat").read_text().rpartition(")")[2].split()[1])
+                with contextlib.suppress(PermissionError):  # it became another user's
+                    environment = (directory / "environ").read_bytes().split(b"\0")
             except (OSError, IndexError):
-                continue  # it has ended, or is another user's
+                continue  # it has ended
             ours = f"{MARK}={self.mark}".encode() in environment or parent == os.getpid()
             helper = parent == os.getpid() and _HELPERS.search(command)
             if pid == os.getpid() or not ours or helper or not command:

@@ -17,7 +17,8 @@ def pytest_runtest_protocol(item, nextitem):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
-    first_try = "\n".join(report.longreprtext for report in reports if report.failed)
+    failed = [report for report in reports if report.failed]
+    first_try = "\n".join(f"{report.longreprtext}\n{report.capstdout}" for report in failed)
     if first_try and "LossError" not in first_try:
         item._initrequest()
         again = runtestprotocol(item, nextitem=nextitem, log=False)

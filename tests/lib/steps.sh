@@ -12,6 +12,24 @@ have() {
     command -v "$1" >/dev/null
 }
 
+# Cores that may be used. A container's quota counts, of which nproc knows nothing.
+cores() {
+    local all quota=max period=1
+    all=$(nproc)
+    [[ ! -r /sys/fs/cgroup/cpu.max ]] || read -r quota period </sys/fs/cgroup/cpu.max
+    [[ $quota == max || $((quota / period)) -ge $all ]] || all=$((quota < period ? 1 : quota / period))
+    echo "$all"
+}
+
+# Processes of pytest: tests wait a good deal, so five for two cores; no more than there is memory for, or than tests share well.
+processes() {
+    local most=$(($(cores) * 5 / 2)) room
+    room=$(awk '/^MemAvailable:/ { print int($2 / 1500000) }' /proc/meminfo)
+    [[ $most -le 16 ]] || most=16
+    [[ $most -le $room ]] || most=$((room > 0 ? room : 1))
+    echo "$most"
+}
+
 # ---------------------------------------------------------------- steps
 
 # Runs a command with its output in .cache/log/NAME.log, prints how far it is once per minute and how long it took in the
@@ -93,7 +111,7 @@ count() { # lines such as "3 failed" on standard input
         show_log
     fi
     flaky=$((flaky + $(grep -ac '^flaky ' "$log" || true)))
-    grep -aE '^(flaky|seed)' "$log" || true
+    grep -aE '^(flaky|CREMA_SEED)' "$log" || true
 }
 
 count_pytest() { # its closing line is "=== 1 failed, 9 passed, 2 skipped in 3.21s ==="

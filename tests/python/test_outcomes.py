@@ -23,6 +23,7 @@ def fail_once(name, error=AssertionError):
 
 @pytest.mark.timing
 def test_slow_clock():
+    print("CREMA_SEED=17")
     fail_once("slow")
 
 @pytest.mark.timing
@@ -57,6 +58,7 @@ def test_timing_tests_alone_are_tried_again_and_the_end_names_them(tmp_path, opt
     flaky = [line for line in said if line.startswith("flaky")]
     assert flaky == ["flaky (passed when tried again): test_some.py::test_slow_clock"]
     assert "first try of test_some.py::test_slow_clock" in ran.stdout
+    assert "CREMA_SEED=17" in said  # of the try that failed
     failed = {line.split()[1].split("::")[1] for line in said if line.startswith("FAILED")}
     assert failed == {"test_always_late", "test_record_was_lost", "test_race"}
     assert "not tested here: network faults (no CAP_NET_ADMIN): 2" in said
