@@ -35,8 +35,6 @@ struct agent_delivery {
     int more_timer; /* set if more is to be done in the next turn; -1: not set */
     crema_fence_reason_t refusal;
     int64_t heard_ns;
-    crema_id_t asked[CREMA_SESSION_ENDS_MAX]; /* runs whose barriers are not answered */
-    size_t n_asked;
     bool trim_failed; /* files that are delivered are still there */
     bool trim_warned; /* since the last time that all could be removed */
     uint8_t frames[CREMA_WIRE_BATCH_MAX];
@@ -118,29 +116,6 @@ s_trim_again(agent_delivery_t *self)
 }
 
 static void
-s_note_asked(agent_delivery_t *self, const crema_id_t *run_id)
-{
-    for (size_t i = 0; i < self->n_asked; i++)
-        if (crema_id_equal(&self->asked[i], run_id))
-            return;
-    if (self->n_asked < CREMA_SESSION_ENDS_MAX)
-        self->asked[self->n_asked++] = *run_id;
-}
-
-/* It saw less than the spool may hold of what was asked for, which must not answer a barrier; a
- * later scan may see more. */
-static bool
-s_saw_too_little(const agent_delivery_t *self)
-{
-    if (self->n_asked == 0 || self->n_asked == CREMA_SESSION_ENDS_MAX)
-        return crema_spool_stats(self->spool).waiting_files > 0;
-    bool hides = false;
-    for (size_t i = 0; i < self->n_asked && !hides; i++)
-        hides = crema_spool_may_hide(self->spool, &self->asked[i]);
-    return hides;
-}
-
-static void
 s_scan(agent_delivery_t *self)
 {
     s_trim_again(self);
@@ -151,9 +126,8 @@ s_scan(agent_delivery_t *self)
     (void)crema_spool_evict(self->spool, self->config.spool_limit_b);
     int64_t now_ns = crema_clock_mono_ns();
     agent_inventory_report(&self->inventory, now_ns);
-    if (!crema_session_is_scanning(self->session) || s_saw_too_little(self))
-        return;
-    self->n_asked = 0;
+    /* Files that wait for room are among the faults just reported: the aggregator knows by its list
+     * of writers which runs they may belong to. */
     crema_session_on_scanned(self->session, now_ns);
 }
 
@@ -289,7 +263,6 @@ s_act(agent_delivery_t *self, const crema_session_action_t *action)
         s_send_data(self, action);
         break;
     case CREMA_SESSION_END_RUN:
-        s_note_asked(self, &action->run_id);
         (void)agent_sampler_end_run(self->sampler, &action->run_id);
         break;
     case CREMA_SESSION_SCAN: /* for a barrier, whose answer trusts no time of the directory */

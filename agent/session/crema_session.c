@@ -215,12 +215,6 @@ crema_session_on_faults(crema_session_t *self, size_t n, const Crema__Reason *fa
     self->news = self->news || !same;
 }
 
-bool
-crema_session_is_scanning(const crema_session_t *self)
-{
-    return self->scanning;
-}
-
 void
 crema_session_on_scanned(crema_session_t *self, int64_t now_ns)
 {

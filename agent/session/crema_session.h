@@ -104,8 +104,6 @@ void crema_session_on_stream_gone(crema_session_t *self, crema_spool_stream_t *s
  * sent with every table until the next call. While there are faults, the session does not count
  * as drained before its deadline. */
 void crema_session_on_faults(crema_session_t *self, size_t n, const Crema__Reason *faults);
-/* True if CREMA_SESSION_SCAN was requested and crema_session_on_scanned() was not called yet. */
-bool crema_session_is_scanning(const crema_session_t *self);
 /* The scan requested by CREMA_SESSION_SCAN is complete: answers the barrier. Never call it after
  * a scan that failed or saw less than the spool holds. */
 void crema_session_on_scanned(crema_session_t *self, int64_t now_ns);

@@ -97,9 +97,6 @@ size_t crema_spool_faults(const crema_spool_t *self, crema_spool_fault_t *faults
  * may be visited by their index meanwhile: none is left out, but the last one may come again. */
 CREMA_MUST_CHECK crema_err_t crema_spool_expect(crema_spool_t *self, const crema_id_t *stream_id);
 
-/* True if segments wait for room whose user has streams of this run here. */
-bool crema_spool_may_hide(const crema_spool_t *self, const crema_id_t *run_id);
-
 /* `gone` is called before a stream is forgotten, by a scan or a trim: its files are not there any
  * more. NULL: nobody is told. */
 typedef void crema_spool_gone_fn(void *context, crema_spool_stream_t *stream);

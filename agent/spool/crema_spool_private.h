@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct {
     crema_spool_stream_t public;
-    crema_spool_segment_t *segments; /* by first_seq; at least one */
+    crema_spool_segment_t *segments; /* by first_seq; none of one that is expected */
     size_t n_segments, segments_size;
     int fd;              /* newest segment of an open stream; -1 until opened */
     uint64_t fd_segment; /* first_seq of the segment behind fd */
@@ -59,7 +59,6 @@ typedef struct {
 typedef struct {
     uid_t uid;
     size_t streams;
-    bool waits;     /* segments of this user wait for room */
     uint64_t bytes; /* with a StreamInfo; only while room is made */
 } crema_spool_user_t;
 
@@ -105,7 +104,7 @@ int crema_spool_open_segment(crema_spool_t *self, const crema_spool_entry_t *ent
 
 /* NULL: out of memory. */
 crema_spool_user_t *crema_spool_user(crema_spool_t *self, uid_t uid);
-/* Counts the streams of all users again; nobody waits. */
+/* Counts the streams of all users again. */
 CREMA_MUST_CHECK crema_err_t crema_spool_count_users(crema_spool_t *self);
 bool crema_spool_has_room(const crema_spool_t *self, const crema_spool_user_t *user);
 

@@ -246,7 +246,7 @@ crema_spool_evict(crema_spool_t *self, uint64_t max_bytes)
 {
     size_t n_users;
     uint64_t held = s_sum_bytes(self, &n_users), given_up = 0;
-    if (held <= max_bytes)
+    if (held <= max_bytes || n_users == 0)
         return 0;
     crema_spool_entry_t **byage = calloc(self->n_entries, sizeof *byage);
     if (!byage)

@@ -35,7 +35,7 @@ crema_spool_count_users(crema_spool_t *self)
     self->n_users = 0;
     for (size_t i = 0; i < self->n_entries; i++) {
         const crema_spool_entry_t *entry = self->entries[i];
-        if (entry->n_segments == 0) /* there was no memory for the first one */
+        if (entry->n_segments == 0) /* it is expected */
             continue;
         crema_spool_user_t *user = crema_spool_user(self, entry->segments[0].owner);
         if (!user)
@@ -50,18 +50,4 @@ crema_spool_has_room(const crema_spool_t *self, const crema_spool_user_t *user)
 {
     return self->n_entries < CREMA_SPOOL_STREAMS_MAX &&
            (user->uid == geteuid() || user->streams < CREMA_SPOOL_STREAMS_OF_USER);
-}
-
-bool
-crema_spool_may_hide(const crema_spool_t *self, const crema_id_t *run_id)
-{
-    for (size_t i = 0; self->stats.waiting_files > 0 && i < self->n_entries; i++) {
-        const crema_spool_entry_t *entry = self->entries[i];
-        if (!crema_id_equal(&entry->public.run_id, run_id))
-            continue;
-        const crema_spool_user_t *user = s_find(self, entry->segments[0].owner);
-        if (!user || user->waits)
-            return true;
-    }
-    return false;
 }

@@ -152,7 +152,7 @@ class Attempts:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._open: dict[int, Attempt] = {}  # by thread
-        self._ending: set[int] = set()  # threads that write the last row of an attempt
+        self._ending: list[int] = []  # threads that write the last row of an attempt
         self._branches: set[str] = set()  # names that were written
         self._files: dict[int, tuple[str, str, int]] = {}  # for which only the name was written
         self._refs = itertools.count(1)
@@ -349,14 +349,14 @@ class Attempts:
     def _ended(self, thread: int) -> Iterator[Attempt | None]:
         """The open attempt of a thread, which is ended here; while its last row is written, the stream waits with its end."""
         own = threading.get_ident()
-        self._ending.add(own)  # first, so that the attempt is always in one of both
+        self._ending.append(own)  # first, so that the attempt is always in one of both
         try:
             attempt = self._open.pop(thread, None)
             if attempt is not None:
                 attempt.open = False
             yield attempt
         finally:
-            self._ending.discard(own)
+            self._ending.remove(own)
 
     def task_ended(self, key: Hashable, status: str) -> None:
         """The Dask task `key` has ended: if its attempt is still open, close it with `status`."""
@@ -379,7 +379,9 @@ class Attempts:
         for thread in list(self._open):
             self._abandon(thread, status)
         own, give_up = {threading.get_ident()}, time.monotonic() + _ENDING_S
-        while self._recorder.stream.alive and self._ending - own and time.monotonic() < give_up:
+        while (
+            self._recorder.stream.alive and set(self._ending) - own and time.monotonic() < give_up
+        ):
             time.sleep(0.001)
         with self._lock:
             if self._measuring:

@@ -240,7 +240,7 @@ class Memory:
 
 def epolled(fd: int) -> list[int]:
     """Descriptors that an epoll descriptor watches."""
-    lines = content(f"/proc/self/fdinfo/{fd}").splitlines()
+    lines = content(f"/proc/self/fdinfo/{fd}").split(b"\n")[:-1]  # what follows may be cut
     found = [int(line.split()[1]) for line in lines if line.startswith(b"tfd:")]
     return found[:_POLLED_MAX]
 
@@ -256,8 +256,8 @@ def find_gil() -> int:
         while not found and time.monotonic() < until:
             pass
 
-    threading.Thread(target=want, name="crema wants the GIL", daemon=True).start()
     try:
+        threading.Thread(target=want, name="crema wants the GIL", daemon=True).start()
         for _ in range(_GIL_ROUNDS):
             time.sleep(0.001)  # it gets the GIL, and has to hand it over
             if not wanting:
@@ -272,7 +272,7 @@ def find_gil() -> int:
                     return address
                 before = address
         return 0
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # the last one: no thread can be started
         return 0
     finally:
         found = True

@@ -169,8 +169,7 @@ class Recorder:
 
     def trouble(self, where: str, *, lost: bool = True) -> None:
         """Note an exception in crema's own bookkeeping: logged once per place and counted, as a dropped record unless none is `lost`."""
-        error = sys.exc_info()[0]
-        what = f"{where}: {error.__name__}" if error else where
+        what = f"{where}: {_described(sys.exc_info()[1])}"
         if lost:
             self.stream.lose(what)
         else:
@@ -244,6 +243,15 @@ class Recorder:
             cost_s=self.stream.cost_ns * 1e-9,
             written_b=self.stream.written_b,
         )
+
+
+def _described(error: BaseException | None) -> str:
+    """Type of an exception and the line that raised it."""
+    at = error.__traceback__ if error is not None else None
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    line = f" {pathlib.Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}" if at else ""
+    return f"{type(error).__name__}{line}"
 
 
 def register(recorder: Recorder, owner: str) -> None:

@@ -17,6 +17,7 @@ import threading
 import time
 import weakref
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -61,7 +62,7 @@ class StreamWriter:
     stream_id : bytes, optional
         16 random bytes; created here by default.
     limit_bytes : int
-        Limit for the segments of all writers in `directory` together. Above it new records are dropped.
+        Limit for the segments of all writers of this user in `directory` together. Above it new records are dropped.
     run_key : bytes
         For the hashes of what is cut from names of files; the same in all streams of a run.
 
@@ -106,7 +107,8 @@ class StreamWriter:
         self._name_counts: dict[int, int] = {}
         self._names_b = 0
         self._met: dict[str, int] = {}  # of crema's own metrics, since they were last written
-        self._dropped_for: dict[str, int] = {}  # records dropped, by cause
+        # Records dropped, by cause: one is added without a call, between which a signal handler might add another.
+        self._dropped_for: defaultdict[str, int] = defaultdict(int)
         self._dropped_told: dict[str, int] = {}  # of them, written to /custom
         self._writes = True  # the last record could be written
         self._fd = -1
@@ -192,7 +194,7 @@ class StreamWriter:
     def lose(self, cause: str) -> None:
         """Count a record that could not be kept. `cause` is one of few: it names a metric in /custom."""
         self.dropped += 1
-        self._dropped_for[cause] = self._dropped_for.get(cause, 0) + 1
+        self._dropped_for[cause] += 1
 
     def write_counts(self) -> None:
         """Append what `met`, `limit_met` and `lose` have counted since the last time."""
@@ -364,9 +366,11 @@ class StreamWriter:
         if now < self._look_after:
             return False
         try:
-            free = self._limit_bytes - held_bytes(self.directory) - size
-        except OSError:  # such as no descriptor left; what was opened before can be written
-            free = _FIRST_BYTES
+            free = self._limit_bytes - held_bytes(self.directory, os.fstat(self._fd).st_uid) - size
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                raise
+            free = _FIRST_BYTES  # the segment that is open can be written
         if free < 0:
             self._look_after = now + _LOOK_S
             return False
@@ -407,9 +411,9 @@ def _cause(error: OSError) -> str:
     return errno.errorcode.get(error.errno or 0, "OSError")
 
 
-def held_bytes(directory: pathlib.Path) -> int:
-    """Bytes of this user's segments in a spool directory, which others may share."""
-    total, own = 0, os.geteuid()
+def held_bytes(directory: pathlib.Path, owner: int) -> int:
+    """Bytes of one user's segments in a spool directory, which others may share."""
+    total = 0
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.name.startswith("sp-"):
@@ -417,7 +421,7 @@ def held_bytes(directory: pathlib.Path) -> int:
                     stat = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
-                total += stat.st_size if stat.st_uid == own else 0
+                total += stat.st_size if stat.st_uid == owner else 0
     return total
 
 

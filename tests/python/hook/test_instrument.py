@@ -470,8 +470,10 @@ def test_mistakes_are_logged_once_and_counted_and_never_raise(settings, caplog):
     (stream,) = streams_of(settings)
     assert stream.end.dropped == 8
     assert stream.table("sections").section.tolist() == ["broken", "broken", "Tracker"]
-    (metric,) = stream.table("custom").itertuples()
+    metric, *others = stream.table("custom").itertuples()
     assert (metric.metric, metric.unit, metric.value) == ("3", "None", 1.0)
+    assert all(each.metric.startswith("crema.dropped.") for each in others)
+    assert sum(each.value for each in others) == 8
 
 
 def test_a_call_on_anything_but_a_chunk_is_no_attempt(settings, fileset):

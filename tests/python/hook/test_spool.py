@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+import missing
 import spool_reader
 from children import Child, Fork
 from crema.hook import _recorder, _records, _secrets, _spool
@@ -262,10 +263,22 @@ def test_the_cause_of_a_record_that_could_not_be_written_is_said_once_others_can
     assert (stream.end.dropped, stream.end.dropped_disk_full) == (3, 0)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason=missing.OTHER_USERS)
+def test_files_of_another_user_take_no_room(tmp_path):
+    for name in "01":
+        path = tmp_path / f"sp-{name * 32}-{1:016x}"
+        path.write_bytes(bytes(5000))
+        os.chown(path, 4711, -1)
+    assert _spool.held_bytes(tmp_path, 4711) == 10_000
+    writer = _spool.StreamWriter(tmp_path, INFO, limit_bytes=8000)
+    assert all(writer.append(_records.BATCH, beat(n)) for n in range(20))
+    assert 0 < _spool.held_bytes(tmp_path, os.geteuid()) < 8000
+
+
 def test_a_directory_that_cannot_be_listed_costs_no_record(tmp_path, monkeypatch):
     writer = _spool.StreamWriter(tmp_path, INFO)
 
-    def fail(directory):
+    def fail(directory, owner):
         raise OSError(errno.EMFILE, "no descriptor is left")
 
     monkeypatch.setattr(_spool, "held_bytes", fail)
@@ -280,7 +293,7 @@ def test_the_limit_of_the_directory_drops_the_newest(tmp_path, monkeypatch):
     writer = _spool.StreamWriter(tmp_path, INFO, limit_bytes=10_000)
     kept = sum(writer.append(_records.BATCH, beat(n)) for n in range(1000))
     assert 0 < kept < 1000 and writer.dropped == 1000 - kept
-    assert _spool.held_bytes(tmp_path) <= 10_000
+    assert _spool.held_bytes(tmp_path, os.geteuid()) <= 10_000
     (tmp_path / f"sp-{'0' * 32}-{1:016x}").unlink()  # the agent delivered it
     time.sleep(0.06)
     assert writer.append(_records.BATCH, beat(1000))
@@ -293,7 +306,7 @@ def test_the_limit_of_the_directory_drops_the_newest(tmp_path, monkeypatch):
 def test_a_stream_that_opens_does_not_look_at_all_others(tmp_path, monkeypatch):
     """Where many workers of a host enter a run at once, that would take time with the square of their number."""
     looks: list[int] = []
-    monkeypatch.setattr(_spool, "held_bytes", lambda directory: looks.append(1) or 0)
+    monkeypatch.setattr(_spool, "held_bytes", lambda directory, owner: looks.append(1) or 0)
     writer = _spool.StreamWriter(tmp_path, INFO)
     while writer.written_b < 15_000:
         writer.append(_records.BATCH, beat(1))
