@@ -27,7 +27,7 @@
 #include "crema_spool_stream.h"
 
 #define CREMA_SPOOL_STREAMS_MAX 16384u
-/* Of them, of one user who is not this process's: the streams of others wait meanwhile. */
+/* At most so many of them belong to one user other than this process's; further ones wait. */
 #define CREMA_SPOOL_STREAMS_OF_USER (CREMA_SPOOL_STREAMS_MAX / 4)
 
 /* "sp-", id, "-", first seq. */
@@ -93,8 +93,8 @@ typedef struct {
  * most `max`, of the waiting ones at most 32, and returns the total number. */
 size_t crema_spool_faults(const crema_spool_t *self, crema_spool_fault_t *faults, size_t max);
 
-/* A stream that this process is about to write has a place, whatever its user has already. Streams
- * may be visited by their index meanwhile: none is left out, but the last one may come again. */
+/* A stream of this process has a place, however many its user has already. It is inserted at once:
+ * a loop over crema_spool_stream() leaves none out, but may visit its current stream again. */
 CREMA_MUST_CHECK crema_err_t crema_spool_expect(crema_spool_t *self, const crema_id_t *stream_id);
 
 /* `gone` is called before a stream is forgotten, by a scan or a trim: its files are not there any
@@ -137,7 +137,7 @@ typedef struct {
     uint64_t corrupt;       /* numbers replaced by LOSS(CORRUPT) */
     uint64_t evicted;       /* numbers replaced by LOSS(EVICTED) */
     uint64_t foreign_files; /* now: not segments, or without a StreamInfo */
-    uint64_t waiting_files; /* now: segments of streams for which there is no room */
+    uint64_t waiting_files; /* now: segments of streams that wait for room */
     uint64_t io_errors;
 } crema_spool_stats_t;
 

@@ -220,6 +220,13 @@ s_compare_age(const void *a, const void *b)
     return crema_id_compare(&x->stream_id, &y->stream_id);
 }
 
+/* Whose bytes a stream counts among; NULL if it has no StreamInfo, or there is no memory. */
+static crema_spool_user_t *
+s_holder(crema_spool_t *self, const crema_spool_entry_t *entry)
+{
+    return entry->head_bytes > 0 ? crema_spool_user(self, entry->segments[0].owner) : NULL;
+}
+
 /* Sums up what each user holds; *ret_users: those who hold anything. */
 static uint64_t
 s_sum_bytes(crema_spool_t *self, size_t *ret_users)
@@ -230,8 +237,7 @@ s_sum_bytes(crema_spool_t *self, size_t *ret_users)
         self->users[i].bytes = 0;
     for (size_t i = 0; i < self->n_entries; i++) {
         const crema_spool_entry_t *entry = self->entries[i];
-        crema_spool_user_t *user =
-            entry->head_bytes > 0 ? crema_spool_user(self, entry->segments[0].owner) : NULL;
+        crema_spool_user_t *user = s_holder(self, entry);
         if (!user)
             continue;
         *ret_users += user->bytes == 0 && entry->public.bytes > 0;
@@ -256,8 +262,7 @@ crema_spool_evict(crema_spool_t *self, uint64_t max_bytes)
     qsort(byage, self->n_entries, sizeof *byage, s_compare_age);
     const uint64_t share = max_bytes / n_users;
     for (size_t i = 0; i < self->n_entries && held > max_bytes; i++) {
-        crema_spool_user_t *user =
-            byage[i]->head_bytes > 0 ? crema_spool_user(self, byage[i]->segments[0].owner) : NULL;
+        crema_spool_user_t *user = s_holder(self, byage[i]);
         if (!user || user->bytes <= share)
             continue;
         const uint64_t above = user->bytes - share, excess = held - max_bytes;

@@ -445,20 +445,14 @@ void
 fixture_end(fixture_stream_t *stream, crema_end_reason_t reason, int64_t t_real_ns,
             uint64_t torn_bytes, uint64_t dropped)
 {
-    crema_record_t record = {.type = CREMA_RECORD_END};
-    record.end = (Crema__End){.reason = reason, .torn_bytes = torn_bytes, .dropped = dropped};
-    s_write(stream, &record, stream->next_seq, t_real_ns);
+    const Crema__End end = {.reason = reason, .torn_bytes = torn_bytes, .dropped = dropped};
+    fixture_write_end(stream, &end, t_real_ns);
 }
 
 void
-fixture_end_dropped(fixture_stream_t *stream, int64_t t_real_ns, uint64_t dropped,
-                    uint64_t disk_full, uint64_t spool_limit)
+fixture_write_end(fixture_stream_t *stream, const Crema__End *end, int64_t t_real_ns)
 {
-    crema_record_t record = {.type = CREMA_RECORD_END};
-    record.end = (Crema__End){.reason = CREMA_END_FINISHED,
-                              .dropped = dropped,
-                              .dropped_disk_full = disk_full,
-                              .dropped_spool_limit = spool_limit};
+    crema_record_t record = {.type = CREMA_RECORD_END, .end = *end};
     s_write(stream, &record, stream->next_seq, t_real_ns);
 }
 

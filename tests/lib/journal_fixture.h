@@ -64,10 +64,7 @@ void fixture_put(fixture_stream_t *stream, uint32_t flags);
 
 void fixture_end(fixture_stream_t *stream, crema_end_reason_t reason, int64_t t_real_ns,
                  uint64_t torn_bytes, uint64_t dropped);
-/* `dropped` records could not be kept: so many because the disk was full and because the spool's
- * limit was reached. */
-void fixture_end_dropped(fixture_stream_t *stream, int64_t t_real_ns, uint64_t dropped,
-                         uint64_t disk_full, uint64_t spool_limit);
+void fixture_write_end(fixture_stream_t *stream, const Crema__End *end, int64_t t_real_ns);
 /* The next `n` numbers are lost. */
 void fixture_lose(fixture_stream_t *stream, uint64_t n, crema_loss_reason_t reason,
                   int64_t t_real_ns);

@@ -256,40 +256,32 @@ class Attempts:
         """
         began_ns = _cpu()
         with self._ended(threading.get_ident()) as attempt:
-            if attempt is not None:
-                self._write_finished(attempt, metrics, status, stamp, factory, began_ns)
-
-    def _write_finished(
-        self,
-        attempt: Attempt,
-        metrics: Mapping[str, Any],
-        status: str,
-        stamp: Stamp,
-        factory: Any,
-        began_ns: int,
-    ) -> None:
-        attempt.factory = None
-        values = attempt.values
-        if attempt.opened is None:
-            _take_opening(attempt, metrics, stamp)
-        _measure(attempt, stamp)
-        self._take_looks(attempt, stamp)
-        high_b = _process.usage()[1]
-        values["rss_end_b"] = rss_b = _process.rss_b()
-        values["rss_peak_b"] = _peak_b(attempt, rss_b, high_b)
-        if status == "ok":
-            n_events = metrics.get("entries")
-            if n_events is None:
-                n_events = self._recorder.read(
-                    "chunks.n_events", lambda: _input.n_events(factory), -1
-                )
-            n_asked = values["entry_stop"] - values["entry_start"]
-            values["n_events"] = n_asked if n_events < 0 else n_events
-            status = "partial" if 0 <= n_events < n_asked else "ok"
-        values["status"] = _STATUS[status]
-        values["quality"] = self._take_input(values, metrics, factory) | _opening_within(attempt)
-        began_ns -= attempt.cost_ns
-        self._recorder.stream.row(CHUNKS, CHUNKS.pack(values), began_ns=began_ns)
+            if attempt is None:
+                return
+            attempt.factory = None
+            values = attempt.values
+            if attempt.opened is None:
+                _take_opening(attempt, metrics, stamp)
+            _measure(attempt, stamp)
+            self._take_looks(attempt, stamp)
+            high_b = _process.usage()[1]
+            values["rss_end_b"] = rss_b = _process.rss_b()
+            values["rss_peak_b"] = _peak_b(attempt, rss_b, high_b)
+            if status == "ok":
+                n_events = metrics.get("entries")
+                if n_events is None:
+                    n_events = self._recorder.read(
+                        "chunks.n_events", lambda: _input.n_events(factory), -1
+                    )
+                n_asked = values["entry_stop"] - values["entry_start"]
+                values["n_events"] = n_asked if n_events < 0 else n_events
+                status = "partial" if 0 <= n_events < n_asked else "ok"
+            values["status"] = _STATUS[status]
+            values["quality"] = self._take_input(values, metrics, factory) | _opening_within(
+                attempt
+            )
+            began_ns -= attempt.cost_ns
+            self._recorder.stream.row(CHUNKS, CHUNKS.pack(values), began_ns=began_ns)
 
     def _take_looks(self, attempt: Attempt, end: Stamp) -> None:
         """Fill in what the thread of an attempt waited for."""
@@ -392,30 +384,26 @@ class Attempts:
     def _abandon(self, thread: int, status: str, end: Stamp | None = None) -> None:
         """Write the row of an attempt that did not finish; without `end` it may have ended some time ago."""
         with self._ended(thread) as attempt:
-            if attempt is not None:
-                self._write_abandoned(attempt, thread, status, end)
-
-    def _write_abandoned(
-        self, attempt: Attempt, thread: int, status: str, end: Stamp | None
-    ) -> None:
-        attempt.factory = None
-        stamp = end or _from_outside(thread, attempt)
-        if not attempt.in_process and _opening.watched():
-            attempt.opened = stamp  # it did not get as far as process()
-        _measure(attempt, stamp)
-        self._take_looks(attempt, stamp)
-        rss_b = _process.rss_b()
-        attempt.values.update(
-            rss_end_b=rss_b,
-            rss_peak_b=_peak_b(attempt, rss_b, _process.usage()[1]),
-            status=_STATUS[status],
-            quality=_NO_BYTES
-            | _NO_SIZES
-            | (_RECONSTRUCTED if end is None else 0)
-            | (_NO_CPU if stamp.cpu < 0 else 0)
-            | _opening_within(attempt),
-        )
-        self._recorder.stream.row(CHUNKS, CHUNKS.pack(attempt.values))
+            if attempt is None:
+                return
+            attempt.factory = None
+            stamp = end or _from_outside(thread, attempt)
+            if not attempt.in_process and _opening.watched():
+                attempt.opened = stamp  # it did not get as far as process()
+            _measure(attempt, stamp)
+            self._take_looks(attempt, stamp)
+            rss_b = _process.rss_b()
+            attempt.values.update(
+                rss_end_b=rss_b,
+                rss_peak_b=_peak_b(attempt, rss_b, _process.usage()[1]),
+                status=_STATUS[status],
+                quality=_NO_BYTES
+                | _NO_SIZES
+                | (_RECONSTRUCTED if end is None else 0)
+                | (_NO_CPU if stamp.cpu < 0 else 0)
+                | _opening_within(attempt),
+            )
+            self._recorder.stream.row(CHUNKS, CHUNKS.pack(attempt.values))
 
 
 def _opening_within(attempt: Attempt) -> int:

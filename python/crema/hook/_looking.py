@@ -451,7 +451,7 @@ class _Sampler:
         self.streams.clear()
 
     def _look_on(self) -> None:
-        """Look until there is no stream left, or until several looks in a row have failed."""
+        """Look until no streams are left, or until `_FAILURES_MAX` looks in a row have failed."""
         usual_s, spent_s, began, failed = _USUAL_S, 0.0, time.monotonic(), 0
         while self.streams:
             over = spent_s / (CREDIT_S + COST_SHARE * (time.monotonic() - began))

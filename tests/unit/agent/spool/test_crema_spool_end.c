@@ -433,7 +433,7 @@ test_eviction_takes_from_who_has_more_than_a_share(void **state)
     assert_int_equal(crema_spool_evict(b->spool, 13 * each / 2), 4);
     assert_int_equal(lost_of(b, modest, 2), 0);
     assert_int_equal(lost_of(b, greedy, 8), 4);
-    /* What is no stream takes nothing from those who have some. */
+    /* A file that is not a stream causes no eviction. */
     snprintf(path, sizeof path, "%s/sp-%032x-%016x", b->dir, 1, 1);
     int fd = open(path, O_WRONLY | O_CREAT, 0600);
     const uint32_t magic = CREMA_FRAME_MAGIC; /* or nobody would look further */

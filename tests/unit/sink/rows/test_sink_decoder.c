@@ -329,9 +329,12 @@ must_show_every_loss_as_a_gap(void **state)
     fixture_stream_t *b = fixture_stream(run.f, 3, 1, CREMA_STREAM_WORKER, "tcp://B", 2, T(5));
     fixture_end(b, CREMA_END_WRITER_GONE, T(6), 17, 4); /* torn and with records dropped */
     fixture_stream_t *c = fixture_stream(run.f, 4, 1, CREMA_STREAM_WORKER, "tcp://C", 2, T(5));
-    fixture_end_dropped(c, T(7), 9, 5, 3); /* and one for another cause */
+    /* of nine records one for another cause */
+    fixture_write_end(
+        c, &(Crema__End){.dropped = 9, .dropped_disk_full = 5, .dropped_spool_limit = 3}, T(7));
     fixture_stream_t *e = fixture_stream(run.f, 5, 1, CREMA_STREAM_WORKER, "tcp://E", 2, T(5));
-    fixture_end_dropped(e, T(7), 2, 0, UINT64_MAX); /* no more than it dropped */
+    /* a part that is larger than the whole */
+    fixture_write_end(e, &(Crema__End){.dropped = 2, .dropped_spool_limit = UINT64_MAX}, T(7));
     fixture_close(&run.f);
     decoded_t d;
     decoded_open(&d, dir);
