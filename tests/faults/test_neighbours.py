@@ -411,7 +411,7 @@ def resident_mb(facility: Facility, program: str) -> float:
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
 
-@pytest.mark.slow
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("flood", "most_mb"),
     [

@@ -306,7 +306,7 @@ class Life(Pipeline):
         (own / "keys" / "agent.key_secret").write_text("of nobody")
         agent = self.start_agent(own)
         agent.kill(restart=False)
-        agent.command += ["--run", self.run_id, "--orphan-timeout", "5s"]
+        agent.command += ["--run", self.run_id]
         agent.start(f"{name}:1")
         self.start_writer(own, 400)
         self.wait(lambda: sum(count > 2 for count in self.recorded()) == 4, "recording")
@@ -314,6 +314,7 @@ class Life(Pipeline):
         self.end_run()
         self.wait(lambda: agent.process.poll() is not None, f"{name} of an agent that leaves")
         assert agent.died_there() and agent.reached(name) == 1, f"{name} was not reached"
+        agent.command += ["--orphan-timeout", "5s"]  # nobody may be left who would dismiss it
         agent.start()
         self.wait(lambda: agent.process.poll() is not None, "an agent that leaves")
         assert agent.process.returncode == 0 and not own.exists(), f"{own} stays"
