@@ -270,10 +270,15 @@ class Run:
         # Dask counts a result that was lost later as a success; of a killed worker it may never have heard.
         again_cpu_s = again.cpu_s.sum()
         beside_s = again.took_s.sum() - again_cpu_s + dropped_s
+        missing_s = 0.0
         for name, s in (("cpu", again_cpu_s), ("noncpu", beside_s)):
-            moved = s if self.killed(worker) else min(s, found[name])
-            found[name] -= min(s, found[name])
+            moved = min(s, found[name])
+            found[name] -= moved
             found["wasted"] += moved
+            missing_s += s - moved
+        moved = min(missing_s, found["cpu"])  # Dask counts the CPU that opening took
+        found["cpu"] -= moved
+        found["wasted"] += missing_s if self.killed(worker) else moved
         if self.killed(worker) and found["cpu"] + found["noncpu"] < counted.took_s.sum():
             found["cpu"] = counted.cpu_s.sum()
             found["noncpu"] = counted.took_s.sum() - found["cpu"]
