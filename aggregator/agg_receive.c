@@ -29,17 +29,19 @@ agg_fence_revoked(agg_t *self)
     const crema_principal_t *from;
     while (n < REVOKED_MAX && agg_peers_next(self->peers, &cursor, &peer, &from))
         if (!crema_keyring_admits(crema_server_ring(self->server), from)) {
-            crema_log_warn("key_revoked", CREMA_TEXT("role", crema_as_name(from->as)),
-                           CREMA_TEXT("name", from->name));
             agg_core_on_revoked(self->core, &from->key, crema_clock_mono_ns(),
                                 crema_clock_real_ns());
             revoked[n++] = peer;
         }
     for (size_t i = 0; i < n; i++)
         s_fence_revoked(self, revoked[i]); /* the rest are fenced when they send something */
-    crema_id_t key;
-    while (crema_keyring_revoked(crema_server_ring(self->server), &key))
-        agg_core_on_revoked(self->core, &key, crema_clock_mono_ns(), crema_clock_real_ns());
+    crema_principal_t gone;
+    while (crema_keyring_revoked(crema_server_ring(self->server), &gone)) {
+        if (crema_id_is_zero(&gone.run_id)) /* a run's own keys end with it, or with its owner's */
+            crema_log_warn("key_revoked", CREMA_TEXT("role", crema_as_name(gone.as)),
+                           CREMA_TEXT("name", gone.name));
+        agg_core_on_revoked(self->core, &gone.key, crema_clock_mono_ns(), crema_clock_real_ns());
+    }
     agg_act(self);
 }
 

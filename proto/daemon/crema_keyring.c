@@ -37,7 +37,7 @@ struct crema_keyring {
     int64_t read_ns;    /* real time */
     size_t unreadable;
     bool changed; /* since crema_keyring_refresh() was called */
-    crema_id_t revoked[REVOKED_MAX];
+    crema_principal_t revoked[REVOKED_MAX];
     size_t n_revoked;
 };
 
@@ -162,10 +162,10 @@ s_is_same(const crema_map_t *a, const crema_map_t *b)
 }
 
 static void
-s_note_revoked(crema_keyring_t *self, const crema_id_t *key)
+s_note_revoked(crema_keyring_t *self, const crema_principal_t *principal)
 {
     if (self->n_revoked < REVOKED_MAX)
-        self->revoked[self->n_revoked++] = *key;
+        self->revoked[self->n_revoked++] = *principal;
 }
 
 static void
@@ -174,15 +174,15 @@ s_note_gone(crema_keyring_t *self, const crema_map_t *before)
     size_t cursor = 0;
     for (const entry_t *entry; before && (entry = crema_map_next(before, &cursor)) != NULL;)
         if (!crema_keyring_admits(self, &entry->principal))
-            s_note_revoked(self, &entry->principal.key);
+            s_note_revoked(self, &entry->principal);
 }
 
 bool
-crema_keyring_revoked(crema_keyring_t *self, crema_id_t *ret_key)
+crema_keyring_revoked(crema_keyring_t *self, crema_principal_t *ret_principal)
 {
     if (!self || self->n_revoked == 0)
         return false;
-    *ret_key = self->revoked[--self->n_revoked];
+    *ret_principal = self->revoked[--self->n_revoked];
     return true;
 }
 
@@ -206,7 +206,7 @@ s_take_back(crema_keyring_t *self, bool (*stays)(const void *context, const entr
             continue;
         }
         crema_map_take(self->lent, &entry->principal.key);
-        s_note_revoked(self, &entry->principal.key);
+        s_note_revoked(self, &entry->principal);
         free(entry);
     }
     self->n_lent = kept;
@@ -237,8 +237,8 @@ s_look(crema_keyring_t *self, bool in_any_case)
     self->files = files;
     if (!s_is_same(before, files)) {
         self->changed = true;
-        s_take_back(self, s_has_owner, self);
         s_note_gone(self, before);
+        s_take_back(self, s_has_owner, self);
     }
     crema_map_destroy_all(&before, free);
 }

@@ -48,9 +48,10 @@ crema_id_t crema_keyring_owner(const crema_keyring_t *self, const crema_id_t *ke
 /* True if a key with this fingerprint is admitted. Takes NULL. */
 bool crema_keyring_knows(const crema_keyring_t *self, const crema_id_t *key);
 
-/* The keys that were removed, one at a time, including lent ones; false: no more. Up to 256 are
- * kept; a connection with any removed key is found by crema_keyring_admits(). Takes NULL. */
-bool crema_keyring_revoked(crema_keyring_t *self, crema_id_t *ret_key);
+/* The principals whose keys were removed, each once, including lent keys; false: no more. Up to 256
+ * are kept, keys in files before lent ones; a connection with any removed key is found by
+ * crema_keyring_admits(). Takes NULL. */
+bool crema_keyring_revoked(crema_keyring_t *self, crema_principal_t *ret_principal);
 
 /* Admits the agents of a run as long as the key of its owner is admitted. CREMA_EBUSY: another
  * role, name or run has this public key; CREMA_ELIMIT: the owner, or all together, have no room.

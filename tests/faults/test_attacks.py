@@ -230,6 +230,7 @@ def test_a_stolen_operators_agent_key_brings_records_of_any_run(facility):
 def test_a_revoked_key_is_fenced_within_two_seconds_and_its_runs_end(facility, hup):
     alice, run_id = opened(facility, "alice")
     bob, of_bob = opened(facility, "bob")
+    others = [opened(facility, "alice")[0] for _ in range(3)]
     facility.revoke("alice")
     revoked_at = time.monotonic()
     if hup:
@@ -250,8 +251,11 @@ def test_a_revoked_key_is_fenced_within_two_seconds_and_its_runs_end(facility, h
     run = crema.open(path)
     assert run.verdict == "PARTIAL"
     assert "key_revoked" in run.attributes["verdict_reasons"]
-    alice.close()
-    bob.close()
+    log = facility.log("crema-aggregator")
+    assert "event=key_revoked role=client name=alice" in log
+    assert log.count("event=key_revoked") == 1, "one for the key, not one per connection"
+    for client in (alice, bob, *others):
+        client.close()
     late = facility.client("alice")
     assert not late.send(_client.RUN_QUERY, run_id=run_id) or not list(late.states(run_id, 1))
     late.close()

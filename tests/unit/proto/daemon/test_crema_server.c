@@ -176,11 +176,20 @@ test_a_revoked_key_is_admitted_no_more(void **state)
     alice.as = CREMA_AS_AGENT; /* the key is hers in one role only */
     assert_false(crema_keyring_admits(crema_server_ring(server), &alice));
     alice.as = CREMA_AS_CLIENT;
+    for (unsigned i = 0; i < 300; i++) { /* more than are reported one by one */
+        const uint8_t another_key[32] = {8, (uint8_t)i, (uint8_t)(i >> 8)};
+        must(crema_keyring_lend(crema_server_ring(server), &run_id, &alice.key, another_key));
+    }
     must(crema_keys_revoke(dir, CREMA_AS_CLIENT, "alice"));
     assert_true(crema_server_refresh(server, false));
     assert_false(crema_keyring_admits(crema_server_ring(server), &alice));
     assert_false(crema_keyring_admits(crema_server_ring(server), &agent));
     assert_false(crema_server_refresh(server, true));
+    crema_principal_t gone;
+    unsigned named = 0;
+    while (crema_keyring_revoked(crema_server_ring(server), &gone))
+        named += crema_id_equal(&gone.key, &alice.key) && strcmp(gone.name, "alice") == 0;
+    assert_int_equal(named, 1);
 
     /* Used at once, a new key is admitted, and the server hears of it as of any other. */
     must(crema_keys_add(dir, CREMA_AS_CLIENT, "bob", -1));
@@ -309,7 +318,7 @@ test_an_owner_has_so_many_keys_and_none_is_displaced(void **state)
     assert_non_null(crema_keyring_find(ring, of_bob));
     of_a_run[0] = 1;
     assert_null(crema_keyring_find(ring, of_a_run));
-    crema_id_t gone;
+    crema_principal_t gone;
     assert_true(crema_keyring_revoked(ring, &gone));
     must(crema_keyring_lend(ring, &run_id, &alice, key));
     crema_keyring_destroy(&ring);
