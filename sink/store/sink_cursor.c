@@ -161,8 +161,11 @@ s_find(sink_cursor_t *self, crema_frame_t *ret_frame)
 crema_err_t
 sink_cursor_next(sink_cursor_t *self, crema_frame_t *ret_frame)
 {
+    const uint64_t damaged = sink_cursor_damaged(self);
     crema_err_t err;
     while (!s_find(self, ret_frame)) {
+        if (self->pauses && sink_cursor_damaged(self) > damaged)
+            return CREMA_EAGAIN;
         if (self->at + self->n < self->size) {
             err = s_move(self);
             if (err != CREMA_OK)

@@ -19,6 +19,7 @@
 
 typedef struct {
     const char *dir; /* borrowed */
+    bool pauses;     /* after a piece of damage; for the caller to set */
     sink_journal_position_t until;
     uint32_t segment;     /* in which the last frame lay */
     bool is_there;        /* that segment */
@@ -47,8 +48,9 @@ void sink_cursor_clear(sink_cursor_t *self);
  * about to be written, and is looked for again after the next call. */
 void sink_cursor_extend(sink_cursor_t *self, sink_journal_position_t until);
 
-/* The frame is valid until the next call. CREMA_ENOENT: the end is reached. After any other error
- * nothing was passed over; CREMA_EIO: the file has become shorter. */
+/* The frame is valid until the next call. CREMA_ENOENT: the end is reached; CREMA_EAGAIN, only of a
+ * cursor that pauses: some MiB were read that are no frame, and the next call continues there.
+ * After any other error nothing was passed over; CREMA_EIO: the file has become shorter. */
 CREMA_MUST_CHECK crema_err_t sink_cursor_next(sink_cursor_t *self, crema_frame_t *ret_frame);
 
 /* Passes over what is left of the segment, as damage. */

@@ -34,6 +34,7 @@ sink_scrub_new(const char *dir, const crema_id_t *run_id, size_t streams_max,
         return err;
     }
     sink_cursor_begin(&self->cursor, self->dir, 1);
+    self->cursor.pauses = true;
     *ret_self = self;
     return err;
 }
@@ -90,7 +91,7 @@ sink_scrub_read(sink_scrub_t *self, uint32_t newest, bool *ret_end)
     for (uint64_t read = 0; err == CREMA_OK && read < PIECE_BYTES;) {
         err = sink_cursor_next(&self->cursor, &frame);
         *ret_end = err == CREMA_ENOENT;
-        if (*ret_end)
+        if (*ret_end || err == CREMA_EAGAIN)
             return CREMA_OK;
         if (err == CREMA_OK)
             err = s_take(self, &frame);

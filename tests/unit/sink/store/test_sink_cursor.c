@@ -59,11 +59,52 @@ test_what_is_in_a_frame_that_crosses_the_window_is_no_frame(void **state)
     }
 }
 
+/* Who reads while others wait for it gets a pause, however long nothing is a frame. */
+static void
+test_a_cursor_that_pauses_passes_over_a_piece_of_damage_per_call(void **state)
+{
+    (void)state;
+    enum { DAMAGE = 12 << 20, PIECE_MAX = 8 << 20, SEGMENTS = 2 };
+    uint8_t *bytes = malloc(DAMAGE + WINDOW), body[100] = {0};
+    char path[PATH_MAX];
+    const char *dir = scratch_dir("cursor_pauses");
+    (void)mkdir(dir, 0700);
+    assert_non_null(bytes);
+    memset(bytes, 0xa5, DAMAGE);
+    const size_t n = DAMAGE + s_frame(bytes + DAMAGE, SINK_JOURNAL_PUT, 1, body, sizeof body);
+    for (uint32_t segment = 1; segment <= SEGMENTS; segment++) { /* only the last has a frame */
+        const size_t size = segment == SEGMENTS ? n : DAMAGE;
+        FILE *file = fopen(sink_segments_path(dir, segment, path), "w");
+        assert_non_null(file);
+        assert_int_equal(fwrite(bytes, 1, size, file), size);
+        assert_int_equal(fclose(file), 0);
+    }
+    free(bytes);
+    sink_cursor_t cursor;
+    crema_frame_t frame;
+    crema_err_t err;
+    size_t calls = 0;
+    sink_cursor_begin(&cursor, dir, 1);
+    cursor.pauses = true;
+    do {
+        const uint64_t before = sink_cursor_damaged(&cursor);
+        sink_cursor_extend(&cursor, (sink_journal_position_t){SEGMENTS, SINK_CURSOR_ALL});
+        err = sink_cursor_next(&cursor, &frame);
+        assert_true(sink_cursor_damaged(&cursor) - before <= PIECE_MAX);
+        assert_true(++calls < 100);
+    } while (err == CREMA_EAGAIN);
+    must(err);
+    assert_int_equal(frame.seq, 1);
+    assert_int_equal(sink_cursor_damaged(&cursor), SEGMENTS * DAMAGE);
+    sink_cursor_clear(&cursor);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_in_a_frame_that_crosses_the_window_is_no_frame),
+        cmocka_unit_test(test_a_cursor_that_pauses_passes_over_a_piece_of_damage_per_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
