@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -93,29 +94,38 @@ sink_child_start(const char *const argv[], int as, pid_t *ret_pid, int *ret_fd)
     return CREMA_OK;
 }
 
+/* True if all have ended within that time. */
 static bool
-s_ends_within(pid_t pid, int ms)
+s_end_within(pid_t pids[], size_t n, int ms)
 {
     const struct timespec tick = {.tv_nsec = TICK_MS * 1000000};
-    int waited_ms = 0;
-    for (; waitpid(pid, NULL, WNOHANG) == 0; waited_ms += TICK_MS) {
-        if (waited_ms >= ms)
-            return false;
+    for (int waited_ms = 0;; waited_ms += TICK_MS) {
+        size_t left = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (pids[i] > 0 && waitpid(pids[i], NULL, WNOHANG) != 0)
+                pids[i] = 0;
+            left += pids[i] > 0;
+        }
+        if (left == 0 || waited_ms >= ms)
+            return left == 0;
         nanosleep(&tick, NULL);
     }
-    return true;
 }
 
-bool
-sink_child_end(pid_t pid, int grace_ms)
+void
+sink_child_end(pid_t pids[], size_t n, int grace_ms)
 {
-    if (grace_ms > 0 && s_ends_within(pid, grace_ms))
-        return true;
-    kill(pid, SIGKILL);
-    if (s_ends_within(pid, SINK_CHILD_KILL_MS))
-        return true;
-    crema_log_warn("process_left", CREMA_INT("pid", pid),
-                   CREMA_TEXT("why", "it was killed and does not end"),
-                   CREMA_TEXT("remedy", "does the file system of the output directory answer?"));
-    return false;
+    if (grace_ms > 0 && s_end_within(pids, n, grace_ms))
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (pids[i] > 0)
+            kill(pids[i], SIGKILL);
+    if (s_end_within(pids, n, SINK_CHILD_KILL_MS))
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (pids[i] > 0)
+            crema_log_warn(
+                "process_left", CREMA_INT("pid", pids[i]),
+                CREMA_TEXT("why", "it was killed and does not end"),
+                CREMA_TEXT("remedy", "does the file system of the output directory answer?"));
 }

@@ -2,7 +2,7 @@
 #ifndef SINK_CHILD_H
 #define SINK_CHILD_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "crema_error.h"
@@ -16,9 +16,9 @@ CREMA_MUST_CHECK crema_err_t sink_child_start(const char *const argv[], int as, 
 
 #define SINK_CHILD_KILL_MS 5000 /* in which a killed process ends */
 
-/* Waits `grace_ms` for the child's end and kills it then. False if it does not even end
- * SINK_CHILD_KILL_MS after that, such as one that waits for a file system that is gone: it is
- * left. */
-bool sink_child_end(pid_t pid, int grace_ms);
+/* Waits `grace_ms` for the end of these children (0: none), then kills all that have not ended. One
+ * that does not even end SINK_CHILD_KILL_MS after that, such as one that waits for a file system
+ * that is gone, is left. Those that have ended become 0. */
+void sink_child_end(pid_t pids[], size_t n, int grace_ms);
 
 #endif

@@ -54,13 +54,13 @@ void
 sink_sealer_destroy(sink_sealer_t **self_p)
 {
     sink_sealer_t *self = *self_p;
+    pid_t pids[SINK_SEALERS_MAX] = {0};
     for (size_t i = 0; self && i < SINK_SEALERS_MAX; i++) {
-        job_t *job = &self->jobs[i];
-        if (job->pid == 0)
-            continue;
-        (void)sink_child_end(job->pid, 0);
-        s_end_job(job);
+        pids[i] = self->jobs[i].pid;
+        if (pids[i] > 0)
+            s_end_job(&self->jobs[i]);
     }
+    sink_child_end(pids, SINK_SEALERS_MAX, 0);
     free(self);
     *self_p = NULL;
 }

@@ -143,7 +143,7 @@ s_stop(sink_views_t *self)
         return;
     close(self->fd); /* closing it asks the process to end */
     self->fd = -1;
-    (void)sink_child_end(self->pid, STOP_MS);
+    sink_child_end(&self->pid, 1, STOP_MS);
     self->pid = 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,24 @@
 
 static int s_signals;
 static sink_sealer_t *s_sealer;
+
+/* How many processes were killed, and how many of them before the first was waited for. */
+static unsigned s_killed, s_killed_first;
+
+int
+kill(pid_t pid, int number)
+{
+    s_killed++;
+    return (int)syscall(SYS_kill, pid, number);
+}
+
+pid_t
+waitpid(pid_t pid, int *status, int options)
+{
+    if (s_killed_first == 0)
+        s_killed_first = s_killed;
+    return (pid_t)syscall(SYS_wait4, pid, status, options, NULL);
+}
 
 static int
 s_setup(void **state)
@@ -108,7 +127,10 @@ test_sealer_ends_what_runs_when_it_is_destroyed(void **state)
 {
     (void)state;
     must_start(1, "hang");
+    must_start(2, "hang");
+    s_killed = s_killed_first = 0;
     sink_sealer_destroy(&s_sealer);
+    assert_int_equal(s_killed_first, 2); /* one that does not end at once delays no other's end */
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
     must(sink_sealer_new(0, &s_sealer));
 }
