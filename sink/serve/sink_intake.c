@@ -218,14 +218,9 @@ s_on_open(sink_t *self, size_t peer, const Crema__StreamTable *asked)
 static void
 s_answer_seal(sink_t *self, size_t peer, const crema_id_t *run_id)
 {
-    uint8_t *bytes;
-    size_t size;
     crema_msg_t answer;
-    if (!sink_sealing_answer(self->sealing, run_id, &bytes, &size))
-        return;
-    if (crema_wire_decode(bytes, size, self->arena, &answer) == CREMA_OK)
+    if (sink_sealing_answer(self->sealing, run_id, self->arena, &answer))
         sink_peers_send(self->peers, peer, &answer);
-    free(bytes);
 }
 
 static void

@@ -49,7 +49,7 @@ struct sink_sealing {
     crema_link_t queue;    /* of them those that wait for a process */
     sink_report_t *report; /* of the process reaped last; its message points into it */
     crema_id_t reaped;     /* its run */
-    char why[WHY_BYTES];   /* reason if it failed */
+    char why[WHY_BYTES];   /* reason if it failed, or if an answer cannot be read */
 };
 
 crema_err_t
@@ -370,9 +370,38 @@ sink_sealing_count(const sink_sealing_t *self, size_t *ret_running, size_t *ret_
         ++*ret_waiting;
 }
 
+/* The answer that the journal keeps, or why it cannot be read. */
+static bool
+s_kept_answer(sink_sealing_t *self, const crema_id_t *run_id, crema_arena_t *arena,
+              crema_msg_t *ret_msg)
+{
+    char journal[PATH_MAX], output[PATH_MAX];
+    uint8_t *bytes;
+    size_t size;
+    crema_err_t err = sink_store_answer(self->store, run_id, &bytes, &size);
+    const char *why = sink_fs_why(err);
+    if (err == CREMA_OK) {
+        err = crema_wire_decode_kept(bytes, size, arena, ret_msg);
+        why = crema_err_text(err);
+        free(bytes);
+    }
+    if (err == CREMA_OK)
+        return true;
+    if (err == CREMA_ENOMEM || sink_store_is_pending(self->store, run_id))
+        return false; /* not now, or it is being written */
+    s_paths(self, run_id, journal, output);
+    snprintf(self->why, sizeof self->why,
+             "the run is sealed, but its answer cannot be read (%.800s/" SINK_STORE_ANSWER
+             ": %.128s); its file was made as %.800s",
+             journal, why, output);
+    *ret_msg = (crema_msg_t){.type = CREMA_MSG_SEALED,
+                             .sealed = {.run_id = crema_id_field(run_id), .error = self->why}};
+    return true;
+}
+
 bool
-sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, uint8_t **ret_bytes,
-                    size_t *ret_size)
+sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, crema_arena_t *arena,
+                    crema_msg_t *ret_msg)
 {
     const sink_run_t *run = sink_store_find(self->store, run_id);
     const pace_t *pace = crema_map_find(self->paces, run_id);
@@ -387,7 +416,7 @@ sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, uint8_t **re
     else if (pace && pace->failures > 0)
         msg.sealed.error = (char *)pace->why;
     else
-        return run && run->state.revision > 0 &&
-               sink_store_answer(self->store, run_id, ret_bytes, ret_size) == CREMA_OK;
-    return crema_wire_encode(&msg, ret_bytes, ret_size) == CREMA_OK;
+        return run && run->state.revision > 0 && s_kept_answer(self, run_id, arena, ret_msg);
+    *ret_msg = msg;
+    return true;
 }

@@ -40,9 +40,10 @@ bool sink_sealing_takes_clock(const sink_sealing_t *self, const sink_run_t *run)
 bool sink_sealing_reap(sink_sealing_t *self, int64_t mono_ns, int64_t real_ns,
                        crema_msg_t *ret_msg);
 
-/* The answer to a repeated RUN_SEAL, which the caller frees. False: there is none yet. */
-bool sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, uint8_t **ret_bytes,
-                         size_t *ret_size);
+/* The answer to a repeated RUN_SEAL. It borrows from `run_id`, and until the next call from `self`
+ * and the arena. False: there is none yet. */
+bool sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, crema_arena_t *arena,
+                         crema_msg_t *ret_msg);
 
 /* Files that are being made, and runs that wait for it. */
 void sink_sealing_count(const sink_sealing_t *self, size_t *ret_running, size_t *ret_waiting);
