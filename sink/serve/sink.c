@@ -196,6 +196,8 @@ s_on_children(sink_t *self)
             self->counts.seal_failed++;
             crema_log_error("seal_failed", CREMA_ID("run", run_id),
                             CREMA_TEXT("why", sealed->error));
+            if (self->views)
+                sink_views_yield(self->views, run_id);
         } else {
             self->counts.sealed++;
             sink_scrape_count(self, sealed);

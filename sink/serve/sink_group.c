@@ -62,6 +62,8 @@ sink_group_on_event(void *context, const sink_store_event_t *event)
     const char *name = c_events[event->type].name;
     if (event->type == SINK_STORE_ASIDE) /* what was appended is dropped */
         sink_answers_drop(self->answers, &event->run_id);
+    if (event->type == SINK_STORE_ASIDE && self->views)
+        sink_views_yield(self->views, &event->run_id);
     if (event->type == SINK_STORE_BACK)
         crema_log_info(name, CREMA_ID("run", &event->run_id), CREMA_TEXT("journal", event->text));
     else

@@ -25,7 +25,8 @@
 typedef struct {
     crema_id_t run_id;
     sink_journal_position_t place;
-    bool fresh; /* not yet reported to the process */
+    bool fresh;  /* not yet reported to the process */
+    bool yields; /* makes room for another run */
 } view_t;
 
 struct sink_views {
@@ -163,17 +164,41 @@ sink_views_destroy(sink_views_t **self_p)
 
 /* ---- what it shows */
 
+static void
+s_make_room(sink_views_t *self)
+{
+    size_t cursor = 0;
+    const view_t *view;
+    while ((view = crema_map_next(self->views, &cursor)) != NULL && !view->yields)
+        ;
+    if (!view)
+        return;
+    const crema_id_t run_id = view->run_id;
+    sink_views_end(self, &run_id);
+}
+
 crema_err_t
 sink_views_feed(sink_views_t *self, const crema_id_t *run_id, sink_journal_position_t place)
 {
     crema_err_t err = CREMA_OK;
     view_t *view = crema_map_find(self->views, run_id);
+    if (!view && crema_map_count(self->views) == SINK_VIEWS_MAX)
+        s_make_room(self);
     if (!view && !(view = crema_map_make(self->views, run_id, sizeof *view, &err)))
         return err;
     view->run_id = *run_id;
     view->place = place;
     view->fresh = true;
+    view->yields = false;
     return CREMA_OK;
+}
+
+void
+sink_views_yield(sink_views_t *self, const crema_id_t *run_id)
+{
+    view_t *view = crema_map_find(self->views, run_id);
+    if (view)
+        view->yields = true;
 }
 
 static void

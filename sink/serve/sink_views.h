@@ -23,14 +23,18 @@ CREMA_MUST_CHECK crema_err_t sink_views_new(const char *store_dir, const char *o
 /* Gives the process two seconds to write what is left; the files stay. */
 void sink_views_destroy(sink_views_t **self_p);
 
-/* The run's journal is durable up to this position. CREMA_ELIMIT: too many runs have a live
- * file; this one gets none. */
+/* The run's journal is durable up to this position. If too many runs have a live file, one that
+ * yields loses its own; CREMA_ELIMIT: none does, and this one gets none. */
 CREMA_MUST_CHECK crema_err_t sink_views_feed(sink_views_t *self, const crema_id_t *run_id,
                                              sink_journal_position_t place);
 
 /* Reports to the process what has grown since the last call; starts the process if there is
  * something to report. */
 void sink_views_flush(sink_views_t *self, int64_t mono_ns);
+
+/* The run gets no final file for now, and may never: until its journal grows, its live file makes
+ * room for another run's. */
+void sink_views_yield(sink_views_t *self, const crema_id_t *run_id);
 
 /* The run has its final file: removes its live file, including one left by an earlier sink. */
 void sink_views_end(sink_views_t *self, const crema_id_t *run_id);
