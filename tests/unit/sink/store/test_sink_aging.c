@@ -251,6 +251,50 @@ test_runs_sealed_within_one_second_go_in_the_order_in_which_they_were_sealed(voi
     sink_store_close(&store);
 }
 
+/* Each answer is a file, which may take a moment: it is not read of thousands of runs at once. */
+static void
+test_verdicts_are_read_some_at_a_time(void **state)
+{
+    (void)state;
+    enum { RUNS = 100 };
+    char path[PATH_MAX];
+    uint8_t *bytes;
+    size_t size;
+    bool is_complete = true;
+    sink_store_t *store = must_open(0);
+    for (uint64_t run = 1; run <= RUNS; run++) {
+        const crema_id_t run_id = s_id(run, UINT64_MAX);
+        const crema_msg_t answer = {.type = CREMA_MSG_SEALED,
+                                    .sealed = {.run_id = crema_id_field(&run_id),
+                                               .path = "x.h5",
+                                               .verdict = "COMPLETE",
+                                               .error = "",
+                                               .revision = 1}};
+        must_put(store, run, 0, 1, 1);
+        must(crema_wire_encode(&answer, &bytes, &size));
+        must(sink_store_keep_answer(store, &run_id, bytes, size));
+        free(bytes);
+        must_seal(store, run);
+    }
+    must_age(store, 20); /* they come to rest */
+    assert_non_null(sink_store_redundant(store, &is_complete));
+    assert_true(is_complete);
+    for (uint64_t run = 1; run <= RUNS; run++) { /* what was not read by now is not COMPLETE */
+        const crema_id_t run_id = s_id(run, UINT64_MAX);
+        sink_store_run_dir(store, &run_id, path);
+        strcat(path, "/" SINK_STORE_ANSWER);
+        assert_int_equal(unlink(path), 0);
+    }
+    size_t n = 0;
+    for (const sink_run_t *run; (run = sink_store_redundant(store, &is_complete)) && is_complete;
+         n++) {
+        const crema_id_t run_id = run->run_id;
+        must(store_free(store, &run_id));
+    }
+    assert_in_range(n, 1, RUNS - 1);
+    sink_store_close(&store);
+}
+
 static crema_err_t
 s_on_put(void *context, const sink_journal_put_t *put)
 {
@@ -414,6 +458,7 @@ main(void)
         T(test_a_sealed_run_has_no_descriptor_and_no_stream_in_memory),
         T(test_the_oldest_sealed_run_goes_first_and_no_clock_matters),
         T(test_runs_sealed_within_one_second_go_in_the_order_in_which_they_were_sealed),
+        T(test_verdicts_are_read_some_at_a_time),
         T(test_a_sealed_journal_of_another_store_is_set_aside),
         T(test_a_run_that_meets_its_limit_loses_records_and_no_other_does),
         T(test_a_store_does_not_age),
