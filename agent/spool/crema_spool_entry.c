@@ -64,6 +64,8 @@ crema_spool_forget(crema_spool_t *self, crema_spool_entry_t *entry)
         i++;
     memmove(self->entries + i, self->entries + i + 1,
             (--self->n_entries - i) * sizeof *self->entries);
+    if (self->stats.waiting_files > 0) /* one of them gets this place */
+        self->list_again = true;
     if (self->gone)
         self->gone(self->gone_context, &entry->public);
     crema_spool_entry_destroy(entry);

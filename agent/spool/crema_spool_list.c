@@ -138,7 +138,6 @@ s_give_place(crema_spool_t *self, const crema_id_t *id, uint64_t first_seq, uid_
     if (self->stats.waiting_files < CREMA_SPOOL_WAITING_NAMES)
         self->waiting[self->stats.waiting_files] = (crema_spool_waiting_t){*id, first_seq};
     self->stats.waiting_files++;
-    self->list_again = true;
     return CREMA_OK;
 }
 

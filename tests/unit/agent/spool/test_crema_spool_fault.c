@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "children.h"
 #include "crema_random.h"
 #include "crema_spool.h"
 #include "crema_time.h"
@@ -430,6 +431,51 @@ test_a_user_who_fills_their_places_makes_only_their_own_streams_wait(void **stat
     scratch_remove(&dir);
 }
 
+/* Gives the directory a time of change long ago, however its names have changed. */
+static void
+must_age(const char *dir, time_t changed_s)
+{
+    const struct timespec times[2] = {{.tv_sec = changed_s}, {.tv_sec = changed_s}};
+    assert_int_equal(utimensat(AT_FDCWD, dir, times, 0), 0);
+}
+
+/* The foreign file, of which the directory's time shows nothing, is only known by a listing. */
+static void
+test_streams_that_find_no_room_do_not_have_the_directory_listed_until_one_leaves(void **state)
+{
+    (void)state;
+    needs_descriptors(CREMA_SPOOL_STREAMS_MAX + 100);
+    char *dir = scratch_make_in_memory(64), path[PATH_MAX];
+    crema_spool_t *spool;
+    for (unsigned i = 1; i <= CREMA_SPOOL_STREAMS_MAX + 1; i++)
+        must_touch(dir, i);
+    must_age(dir, 1000);
+    must(crema_spool_open(dir, &spool));
+    must(crema_spool_scan(spool));
+    assert_int_equal(crema_spool_stats(spool).waiting_files, 1);
+    const uint64_t foreign = crema_spool_stats(spool).foreign_files;
+    snprintf(path, sizeof path, "%s/foreign", dir);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    must_age(dir, 1000);
+    must(crema_spool_scan(spool));
+    assert_int_equal(crema_spool_stats(spool).foreign_files, foreign);
+
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    const crema_id_t leaves = crema_spool_stream(spool, 0)->stream_id;
+    snprintf(path, sizeof path, "%s/sp-%s-%016x", dir, crema_id_hex(&leaves, hex), 1);
+    assert_int_equal(unlink(path), 0);
+    must_age(dir, 2000);
+    must(crema_spool_scan(spool)); /* sees that it has gone, which makes room */
+    must(crema_spool_scan(spool));
+    assert_null(crema_spool_find(spool, &leaves));
+    assert_int_equal(crema_spool_count(spool), CREMA_SPOOL_STREAMS_MAX);
+    assert_int_equal(crema_spool_stats(spool).waiting_files, 0);
+    crema_spool_close(&spool);
+    scratch_remove(&dir);
+}
+
 /* A pipe, a directory and a link, named like segments. */
 static void
 test_names_of_segments_that_are_no_files_are_foreign(void **state)
@@ -461,6 +507,8 @@ main(void)
         cmocka_unit_test(test_many_foreign_segments_are_searched_a_part_at_a_time),
         cmocka_unit_test(test_streams_that_find_no_room_are_named_and_counted),
         cmocka_unit_test(test_a_user_who_fills_their_places_makes_only_their_own_streams_wait),
+        cmocka_unit_test(
+            test_streams_that_find_no_room_do_not_have_the_directory_listed_until_one_leaves),
         cmocka_unit_test(test_names_of_segments_that_are_no_files_are_foreign),
         cmocka_unit_test(test_a_tail_that_is_written_anew_at_the_same_length_is_read),
         cmocka_unit_test(test_hostile_times_end_at_the_limits),
