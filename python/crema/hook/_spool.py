@@ -152,17 +152,16 @@ class StreamWriter:
         with self._lock:
             self.cost_ns += time.thread_time_ns() - began_ns
 
-    def rows(self, table: _records.Table, rows: list, flags: int = 0) -> None:
-        """Append rows of one table, in as many records as their size requires."""
+    def rows(self, table: _records.Table, rows: list, flags: int = 0) -> bool:
+        """Append rows of one table, in as many records as their size requires; False if some could not be written."""
         if not rows:
-            return
+            return True
         if len(rows) <= _records.ROWS_MAX:
             body = table.batch(rows, flags)
             if len(body) <= _records.BODY_BYTES_MAX or len(rows) == 1:
-                self.append(_records.BATCH, body)
-                return
-        self.rows(table, rows[: len(rows) // 2], flags)
-        self.rows(table, rows[len(rows) // 2 :], flags)
+                return self.append(_records.BATCH, body)
+        first = self.rows(table, rows[: len(rows) // 2], flags)
+        return self.rows(table, rows[len(rows) // 2 :], flags) and first
 
     def name(self, kind: int, text: str, uuid: str = "", parent: int = 0, **fields: Any) -> int:
         """Number of a dictionary entry in this stream, written on first use.
@@ -197,16 +196,20 @@ class StreamWriter:
         self._dropped_for[cause] += 1
 
     def write_counts(self) -> None:
-        """Append what `met`, `limit_met` and `lose` have counted since the last time."""
+        """Append what `met`, `limit_met` and `lose` have counted since the last time; what cannot be written waits for the next."""
+        if not self._writes:  # each record that says so would be one more
+            return
         with self._lock:
             counts, self._met = self._met, {}
-            if self._writes:  # else each record that says so would be one more
-                told, self._dropped_told = self._dropped_told, self._dropped_for.copy()
-                for cause, times in self._dropped_told.items():
-                    if times > told.get(cause, 0):
-                        counts[DROPPED_METRIC + cause] = times - told.get(cause, 0)
+            told, self._dropped_told = self._dropped_told, self._dropped_for.copy()
+            for cause, times in self._dropped_told.items():
+                if times > told.get(cause, 0):
+                    name = DROPPED_METRIC + cause
+                    counts[name] = counts.get(name, 0) + times - told.get(cause, 0)
         for name, times in counts.items():
-            self.count(name, times)
+            if not (self._writes and self.count(name, times)):
+                with self._lock:
+                    self._met[name] = self._met.get(name, 0) + times
 
     def count(
         self,
@@ -215,19 +218,25 @@ class StreamWriter:
         *,
         about: Iterable[int] = (0,),
         worker_id: int = _records.UNKNOWN_ID,
-    ) -> None:
-        """Append increments of one of crema's own metrics: one for each chunk or task, by hash, in `about`; 0 is none."""
+    ) -> bool:
+        """Append increments of one of crema's own metrics: one for each chunk or task, by hash, in `about`; 0 is none.
+
+        False if some could not be written.
+        """
         unit = self.name(_records.UNIT, "count")
+        metric = self.name(_records.METRIC, name, parent=unit)
+        if _records.UNKNOWN_ID in (unit, metric):
+            return False
         common = {
             "t_ns": time.time_ns(),
             "value": float(times),
-            "metric_id": self.name(_records.METRIC, name, parent=unit),
+            "metric_id": metric,
             "unit_id": unit,
             "worker_id": worker_id,
             "kind": _INCREMENT,
         }
         rows = [_records.CUSTOM.row(chunk_id=each, **common) for each in about]
-        self.rows(_records.CUSTOM, rows)
+        return self.rows(_records.CUSTOM, rows)
 
     def close(self) -> None:
         """Write END and close. Later records are dropped. May be called again."""

@@ -263,6 +263,32 @@ def test_the_cause_of_a_record_that_could_not_be_written_is_said_once_others_can
     assert (stream.end.dropped, stream.end.dropped_disk_full) == (3, 0)
 
 
+def test_a_count_that_cannot_be_written_is_written_once_others_can(tmp_path, monkeypatch):
+    writer = _spool.StreamWriter(tmp_path, INFO)
+    real = os.write
+
+    def fail(fd, data):
+        raise OSError(errno.EIO, "no")
+
+    writer.lose("a cause")
+    writer.limit_met("writer_arrivals")
+    monkeypatch.setattr(os, "write", fail)
+    writer.write_counts()
+    monkeypatch.setattr(os, "write", real)
+    writer.lose("a cause")
+    assert writer.append(_records.BATCH, beat(1))
+    writer.write_counts()
+    writer.write_counts()  # nothing is new
+    writer.close()
+    stream = read_one(tmp_path)
+    rows = stream.table("custom")
+    assert len(rows) == 3
+    counts = {stream.names["metric", row.metric_id].text: row.value for row in rows.itertuples()}
+    assert counts.pop("crema.limit.writer_arrivals") == 1
+    assert counts["crema.dropped.a cause"] == 2
+    assert sum(counts.values()) == stream.end.dropped
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason=missing.OTHER_USERS)
 def test_files_of_another_user_take_no_room(tmp_path):
     for name in "01":
