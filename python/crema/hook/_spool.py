@@ -77,8 +77,6 @@ class StreamWriter:
         16 random bytes.
     seq : int
         Number of the last record.
-    dropped : int
-        Records that could not be written; `lose` counts them.
     written_b : int
         Bytes of all records.
     cost_ns : int
@@ -98,7 +96,6 @@ class StreamWriter:
         self._run_key = run_key
         self.stream_id = stream_id or os.urandom(16)
         self.seq = 0
-        self.dropped = 0
         self.written_b = 0
         self.cost_ns = 0
         self._limit_bytes = limit_bytes
@@ -127,6 +124,11 @@ class StreamWriter:
     def alive(self) -> bool:
         """Whether the stream still accepts records."""
         return self._fd >= 0
+
+    @property
+    def dropped(self) -> int:
+        """Records that could not be written; `lose` counts them."""
+        return sum(self._dropped_for.values())
 
     def append(self, kind: int, body: bytes) -> bool:
         """Append one record; False if it could not be written, which is counted."""
@@ -192,7 +194,6 @@ class StreamWriter:
 
     def lose(self, cause: str) -> None:
         """Count a record that could not be kept. `cause` is one of few: it names a metric in /custom."""
-        self.dropped += 1
         self._dropped_for[cause] += 1
 
     def write_counts(self) -> None:
@@ -245,10 +246,10 @@ class StreamWriter:
         try:
             if self._fd < 0:
                 return
-            dropped, causes = self.dropped, self._dropped_for
-            end = _records.end(dropped, causes.get(DISK_FULL, 0), causes.get(SPOOL_LIMIT, 0))
+            causes = self._dropped_for.copy()
+            end = _records.end(self.dropped, causes[DISK_FULL], causes[SPOOL_LIMIT])
             self._append(_records.END, end, within_limit=False)
-            self.dropped = dropped  # END does not count as a lost record
+            self._dropped_for = causes  # END does not count as a lost record
             os.close(self._fd)
             self._fd = -1
         except OSError:
