@@ -541,6 +541,7 @@ class _Sampler:
             wait_ns = known.wait_ns() if watch is None or not call else 0
         except (OSError, IndexError, ValueError):
             self._threads.pop(native_id, None)
+            self._finder.forget(thread)
             return None
         if watch is not None:
             used_ns, watch.cpu_ns = cpu_ns - watch.cpu_ns, cpu_ns

@@ -117,6 +117,10 @@ class Finder:
             found = self._native_ids.get(thread, 0)
         return found
 
+    def forget(self, thread: int) -> None:
+        """A thread has ended, and its number may be used again."""
+        self._native_ids.pop(thread, None)
+
     def cpu_ns(self, age_s: float) -> tuple[int, int, int]:
         """CPU time of the process, of this thread, and of children: those that were waited for and those that can be seen.
 
@@ -313,9 +317,9 @@ class Finder:
             call = known.call()
         except OSError:
             call = []
-        if not call:  # it has ended, and its number may be used again
+        if not call:
             self._helpers.pop(native_id, None)
-            self._native_ids.pop(thread, None)
+            self.forget(thread)
         return call
 
     # ---- children

@@ -391,6 +391,27 @@ def test_two_runs_on_one_worker_have_the_same_times_of_a_task(recorded):
     assert (first.cpu_ns, first.wait_ns) == (second.cpu_ns, second.wait_ns)
 
 
+def test_a_thread_with_the_number_of_one_that_has_ended_is_looked_at(recorded):
+    """Python's number of a thread is an address, which is used again; the kernel's number is kept by it."""
+    recorder, done = _recorder.process_recorder(recorded.settings), threading.Event()
+    ended, thread = threading.Thread(target=int), threading.Thread(target=done.wait)
+    ended.start()
+    ended.join()
+    thread.start()
+    looks = _looking.start(recorder, 60.0, lambda: {thread.ident: "task"})
+    try:
+        sampler = _looking._sampler
+        wait_for(lambda: sampler._finder is not None, what="the sampler's thread")
+        sampler._finder._native_ids[thread.ident] = ended.native_id
+        for _ in range(2):
+            sampler._look()
+        assert "task" in looks._others
+    finally:
+        done.set()
+        thread.join()
+        _looking.stop(looks)
+
+
 @pytest.mark.timing
 def test_a_look_reads_one_file_for_each_thread_and_so_does_a_cut(recorded, monkeypatch):
     """What a look costs, counted: it is the same on any machine."""
