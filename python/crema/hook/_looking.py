@@ -225,16 +225,26 @@ class Looks:
         """Divide what passed since the last time, up to `at`."""
         marks, watch.marks = watch.marks, []
         found, watch.found = watch.found, []
-        clock, cpu_ns, wait_ns = watch.last
-        watch.last = at
-        ids = watch.prefix_id, watch.dataset_id
         self._take_collections(watch)
         if not marks and not found:
-            key = (*ids, watch.phase, watch.section)
-            passed = _seconds(at[0] - clock, at[1] - cpu_ns, at[2] - wait_ns)
+            key = (watch.prefix_id, watch.dataset_id, watch.phase, watch.section)
+            passed = _seconds(*(b - a for a, b in zip(watch.last, at, strict=True)))
+            watch.last = at
             self._divide_later(key, passed, watch)
             return
         marks.append((*at, watch.phase, watch.section))
+        self._settle_pieces(watch, marks, found)
+
+    def _settle_pieces(
+        self,
+        watch: Watch,
+        marks: list[tuple[int, int, int, int, str]],
+        found: list[tuple[int, int, float, Where]],
+    ) -> None:
+        """Divide what passed since the last time, up to the last of these marks."""
+        clock, cpu_ns, wait_ns = watch.last
+        watch.last = marks[-1][:3]
+        ids = watch.prefix_id, watch.dataset_id
         pieces: dict[tuple[int, str], _Piece] = {}
         i, n = 0, len(found)
         for t, cpu, wait, phase, section in marks:
@@ -414,15 +424,13 @@ class Looks:
                         self._settle_marks(watch)
 
     def _settle_marks(self, watch: Watch) -> None:
-        """Up to the last cut: the time after it is not known from outside."""
-        marks, watch.marks = watch.marks, []
-        *at, phase, section = marks.pop()
-        now, watch.phase, watch.section = (watch.phase, watch.section), phase, section
-        later = [look for look in watch.found if look[0] > at[0]]
-        watch.marks = marks
-        self._settle(watch, tuple(at))
-        watch.found[:0] = later
-        watch.phase, watch.section = now
+        """Up to the last cut: the time after it is not known from outside. The thread may cut meanwhile, so its list and phase stay its own."""
+        marks = watch.marks[:]
+        del watch.marks[: len(marks)]
+        found, until = watch.found, marks[-1][0]
+        watch.found = [look for look in found if look[0] > until]
+        self._take_collections(watch)
+        self._settle_pieces(watch, marks, found)
 
 
 class _Sampler:

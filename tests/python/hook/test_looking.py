@@ -365,6 +365,25 @@ def test_a_stream_ends_after_what_its_sampler_is_writing(recorded, monkeypatch):
     assert recorded.looks().total_s.sum() > 0.25
 
 
+def test_a_cut_while_those_before_it_are_settled_is_kept(recorded, monkeypatch):
+    """The thread of a chunk goes on while the one that looks divides its pieces."""
+    recorder = _recorder.process_recorder(recorded.settings)
+    looks, phase = _looking.Looks(recorder, None, _stacks.Stacks()), _looking.PROCESS
+    watch = looks.begin((0, 0, 0), phase, {"task_prefix_id": 0, "dataset_id": 0}, "")
+    watch.cut((10, 1, 0), phase, "first")
+    watch.cut((20, 2, 0), phase, "second")
+    take = looks._take_collections
+
+    def cut_meanwhile(settled) -> None:
+        watch.cut((30, 3, 0), phase, "third")
+        take(settled)
+
+    monkeypatch.setattr(looks, "_take_collections", cut_meanwhile)
+    looks._settle_marks(watch)
+    assert watch.last == (20, 2, 0)
+    assert watch.marks == [(30, 3, 0, phase, "second")] and watch.section == "third"
+
+
 def test_two_runs_on_one_worker_have_the_same_times_of_a_task(recorded):
     recorder, done = _recorder.process_recorder(recorded.settings), threading.Event()
 
