@@ -19,7 +19,7 @@ from . import _kernel, _records, _stacks
 from ._process import garbage
 from ._records import LOOKS, UNKNOWN_ID
 from ._unix import in_each_child
-from ._waits import BLOCKED, Finder, Seen, server_of
+from ._waits import BLOCKED, Finder, Seen, by_thread, server_of
 
 logger = logging.getLogger("crema")
 
@@ -514,7 +514,8 @@ class _Sampler:
             return
         # What the frames hold is held until they are gone: nothing in between waits.
         others = self._finder.take_stacks(at_once, sys._current_frames())
-        task_ns += sum(max(look.cpu_ns, 0) for look in at_once)
+        cpu_ns_of = by_thread(at_once)
+        task_ns += sum(cpu_ns_of.values())
         helper_ns = max(process_ns - own_ns - task_ns, 0)
         self._finder.find(at_once, others, interval_ns, helper_ns)
         for look in at_once:
@@ -528,8 +529,8 @@ class _Sampler:
                 look.looks.take_other(look.prefix, times, look.running, where)
                 continue
             watch.found.append((now, interval_ns, look.running, where))
-            watch.helper_s += helper_ns * 1e-9 / len(at_once)
-            watch.child_s += child_ns * 1e-9 / len(at_once)
+            watch.helper_s += helper_ns * 1e-9 / len(cpu_ns_of)
+            watch.child_s += child_ns * 1e-9 / len(cpu_ns_of)
 
     def _seen(
         self, looks: Looks, watch: Watch | None, thread: int, native_id: int, prefix: str

@@ -386,9 +386,15 @@ class Finder:
 
 def _share_gil(waiting: list[Seen]) -> None:
     """One of the threads that wait for the GIL held it until the looker asked for it: in proportion to their CPU time, whose turn it was."""
-    whole = sum(look.cpu_ns for look in waiting if look.cpu_ns > 0)
+    cpu_ns = by_thread(waiting)
+    whole = sum(cpu_ns.values())
     for look in waiting:
-        look.running = max(look.cpu_ns, 0) / whole if whole > 0 else 1 / len(waiting)
+        look.running = cpu_ns[look.thread] / whole if whole > 0 else 1 / len(cpu_ns)
+
+
+def by_thread(seen: list[Seen]) -> dict[int, int]:
+    """CPU time of threads at one look, in ns; once each, however many runs record it."""
+    return {look.thread: max(look.cpu_ns, 0) for look in seen}
 
 
 def _signed(argument: bytes) -> int:

@@ -431,6 +431,17 @@ def test_a_thread_with_the_number_of_one_that_has_ended_is_looked_at(recorded):
         _looking.stop(looks)
 
 
+@pytest.mark.parametrize(("cpu_ns", "shares"), [((300, 100), (0.75, 0.25)), ((0, -1), (0.5, 0.5))])
+def test_a_thread_that_two_runs_record_holds_the_gil_once(cpu_ns, shares):
+    seen = [
+        _waits.Seen(None, None, thread, None, "", [], used_ns, -1)
+        for _ in range(2)
+        for thread, used_ns in enumerate(cpu_ns)
+    ]
+    _waits._share_gil(seen)
+    assert [look.running for look in seen] == [*shares, *shares]
+
+
 @pytest.mark.timing
 def test_a_look_reads_one_file_for_each_thread_and_so_does_a_cut(recorded, monkeypatch):
     """What a look costs, counted: it is the same on any machine."""
