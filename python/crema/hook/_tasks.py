@@ -42,16 +42,21 @@ class Tasks:
         Its stream.
     totals : ActivityTotals
         Told which task the next seconds belong to.
+    resumes : bool
+        Whether this worker was recorded before in this run: then its tasks are not those from before the run.
     """
 
-    def __init__(self, worker: Any, recorder: Recorder, totals: ActivityTotals) -> None:
+    def __init__(
+        self, worker: Any, recorder: Recorder, totals: ActivityTotals, resumes: bool = False
+    ) -> None:
         self._worker = worker
         self._recorder = recorder
         self._worker_id = recorder.worker_id
         self._totals = totals
         self._read = recorder.read
         self._loop = asyncio.get_running_loop()
-        self._read("task_events.side", lambda: mark_earlier(worker.state.tasks.values()), None)
+        if not resumes:
+            self._read("task_events.side", lambda: mark_earlier(worker.state.tasks.values()), None)
         running = self._read(
             "task_events.side",
             lambda: [(t.key, t) for t in [*worker.state.executing, *worker.state.long_running]],
@@ -68,7 +73,7 @@ class Tasks:
         # Prefixes of chunks; empty once one was missed.
         self._expected = set(recorder.config.processor_prefixes)
         for key, task in running:
-            self._note_owner(key, task, began_before=True)
+            self._note_owner(key, task, began_before=not resumes)
             self._note_thread(key)
         self._arrived: dict[Hashable, tuple[int, int]] = {}  # time; earlier startstops
         self._ready: dict[Hashable, int] = {}

@@ -72,7 +72,8 @@ class WorkerHook(WorkerPlugin):
     def setup(self, worker: Any) -> None:
         """Open the worker's stream and start recording."""
         try:
-            self._follower = _Follower(self.config, worker, self._end_if_retired)
+            resumes = bool(self._writers)
+            self._follower = _Follower(self.config, worker, self._end_if_retired, resumes)
         except Exception as error:
             logger.warning("crema: this worker is not recorded", exc_info=True)
             text = f"{type(error).__name__}: {error}"
@@ -235,7 +236,11 @@ class _Follower:
     """A worker's recording during the run."""
 
     def __init__(
-        self, config: HookConfig, worker: Any, after_tick: Callable[[_Follower], None]
+        self,
+        config: HookConfig,
+        worker: Any,
+        after_tick: Callable[[_Follower], None],
+        resumes: bool,
     ) -> None:
         self.worker = worker
         self._after_tick = after_tick
@@ -258,7 +263,7 @@ class _Follower:
         rows = self._totals.baseline()
         rows += self._totals.busy(self._elapsed(), {}, baseline=1)
         stream.rows(_records.ACTIVITIES, rows)
-        self.tasks = Tasks(worker, self._recorder, self._totals)
+        self.tasks = Tasks(worker, self._recorder, self._totals, resumes)
         self._paused = False
         self._tree = _tree.Tree(lambda: _tree.recorded(config))
         self._used = self._tree.used()  # by the whole process, at the last sample

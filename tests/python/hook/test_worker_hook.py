@@ -23,6 +23,7 @@ from crema.hook import _records, worker
 from crema.hook.chunks import ChunkHook
 from crema.hook.worker import WorkerHook
 from paths import SAMPLES
+from waiting import wait_for
 
 KIND_WORKER = _records.KIND_WORKER
 
@@ -376,6 +377,28 @@ def test_two_runs_at_once_do_not_mix(client, fileset, tmp_path, how):
         assert seconds(workers, "busy") > 0.1 * busy_s
         others = [key for s in workers for key in s.totals() if key[0] == "other"]
         assert others and not any(isinstance(key[2], str) for key in others)  # latency and such
+
+
+def set_status(status, dask_worker):
+    dask_worker.status = type(dask_worker.status)[status]
+
+
+def test_a_task_with_which_a_recording_resumes_is_in_the_run(client, tmp_path):
+    """Dask may change its mind about a worker that it retires."""
+    settings = support.config(tmp_path)
+    with support.recording(client, settings) as streams:
+        client.run(set_status, "closing_gracefully")
+        try:
+            wait_for(
+                lambda: not any(client.run(worker.status, settings.run_id).values()),
+                what="the end of both recordings",
+            )
+        finally:
+            client.run(set_status, "running")
+        client.submit(support.spin, 0.05, pure=False).result()
+    assert sum(s.info.kind == KIND_WORKER for s in streams) == 3
+    (event,) = spool_reader.table(streams, "task_events").itertuples()
+    assert (event.action, event.side) == ("compute", "unattributed")
 
 
 def test_a_client_that_records_nothing_is_not_in_the_run(client, tmp_path):
