@@ -64,7 +64,7 @@ test_a_run_that_cannot_be_sealed_makes_room(void **state)
     assert_true(fd >= 0);
     close(fd);
     s_yield(7);
-    s_yield(102); /* it has none */
+    s_yield(102);                            /* it has none */
     assert_int_equal(access(path, F_OK), 0); /* nobody needs the place yet */
     must(s_feed(8));
     assert_int_equal(access(path, F_OK), 0);
