@@ -454,9 +454,10 @@ class _Sampler:
             self._clock = _clock()
             self._look_on()
         except Exception:
-            for looks in list(self.streams):
-                looks.recorder.unavailable("looks")
-        self.streams.clear()
+            with _lock:  # a stream that ends has the note first
+                for looks in self.streams:
+                    looks.recorder.unavailable("looks")
+                self.streams.clear()
 
     def _look_on(self) -> None:
         """Look until no streams are left, or until `_FAILURES_MAX` looks in a row have failed."""

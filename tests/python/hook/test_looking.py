@@ -347,7 +347,7 @@ def test_a_stream_ends_after_what_its_sampler_is_writing(recorded, monkeypatch):
         if table is _looking.LOOKS and threading.current_thread() is sampler:
             in_the_middle.set()
             assert go_on.wait(20)
-        write(table, rows, flags)
+        return write(table, rows, flags)
 
     monkeypatch.setattr(recorder.stream, "rows", halting)
     looks._flushed = time.monotonic()  # the real sampler writes nothing for two seconds
