@@ -1,5 +1,5 @@
 /* The directory listing. It is read only when the directory's modification time shows that names
- * were added or removed. */
+ * were added or removed, when it may be incomplete, or when a file that waits gets a place. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -70,7 +70,7 @@ struct crema_spool {
     crema_spool_user_t *users; /* since the last listing began */
     size_t n_users, users_size;
     uint32_t listing;   /* number of the last listing */
-    bool list_again;    /* the directory's time stamp does not prove the listing complete */
+    bool list_again;    /* whatever the time stamp says: it is not complete, or a place is free */
     int64_t changed_ns; /* of the directory at the last listing; real time */
     crema_spool_gone_fn *gone;
     void *gone_context;

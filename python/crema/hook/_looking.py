@@ -455,9 +455,9 @@ class _Sampler:
             self._look_on()
         except Exception:
             with _lock:  # a stream that ends has the note first
-                for looks in self.streams:
+                ended, self.streams = self.streams, []
+                for looks in ended:
                     looks.recorder.unavailable("looks")
-                self.streams.clear()
 
     def _look_on(self) -> None:
         """Look until no streams are left, or until `_FAILURES_MAX` looks in a row have failed."""

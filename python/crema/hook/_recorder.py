@@ -216,7 +216,7 @@ class Recorder:
         """Close open attempts with `status` and end the stream."""
         self.attempts.close(status)
         self.guarded(_looking.stop, self.looks)
-        self.stream.write_counts()
+        self.stream.write_counts(last=True)
         self.stream.close()
         if self._registered:
             with contextlib.suppress(OSError):  # the END in its stream contains the same

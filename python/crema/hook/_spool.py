@@ -196,9 +196,9 @@ class StreamWriter:
         """Count a record that could not be kept. `cause` is one of few: it names a metric in /custom."""
         self._dropped_for[cause] += 1
 
-    def write_counts(self) -> None:
+    def write_counts(self, last: bool = False) -> None:
         """Append what `met`, `limit_met` and `lose` have counted since the last time; what cannot be written waits for the next."""
-        if not self._writes:  # each record that says so would be one more
+        if self._fd < 0 or not (self._writes or last):  # each record that says so would be one more
             return
         with self._lock:
             counts, self._met = self._met, {}
@@ -208,7 +208,8 @@ class StreamWriter:
                     name = DROPPED_METRIC + cause
                     counts[name] = counts.get(name, 0) + times - told.get(cause, 0)
         for name, times in counts.items():
-            if not (self._writes and self.count(name, times)):
+            if not ((self._writes or last) and self.count(name, times)):
+                last = False
                 with self._lock:
                     self._met[name] = self._met.get(name, 0) + times
 
@@ -225,8 +226,10 @@ class StreamWriter:
         False if some could not be written.
         """
         unit = self.name(_records.UNIT, "count")
+        if unit == _records.UNKNOWN_ID:
+            return False
         metric = self.name(_records.METRIC, name, parent=unit)
-        if _records.UNKNOWN_ID in (unit, metric):
+        if metric == _records.UNKNOWN_ID:
             return False
         common = {
             "t_ns": time.time_ns(),
@@ -247,9 +250,9 @@ class StreamWriter:
             if self._fd < 0:
                 return
             causes = self._dropped_for.copy()
-            end = _records.end(self.dropped, causes[DISK_FULL], causes[SPOOL_LIMIT])
-            self._append(_records.END, end, within_limit=False)
-            self._dropped_for = causes  # END does not count as a lost record
+            end = _records.end(sum(causes.values()), causes[DISK_FULL], causes[SPOOL_LIMIT])
+            if not self._append(_records.END, end, within_limit=False):
+                self._dropped_for = causes  # END does not count as a lost record
             os.close(self._fd)
             self._fd = -1
         except OSError:

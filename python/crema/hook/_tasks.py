@@ -43,7 +43,7 @@ class Tasks:
     totals : ActivityTotals
         Told which task the next seconds belong to.
     resumes : bool
-        Whether this worker was recorded before in this run: then its tasks are not those from before the run.
+        Whether this worker was recorded before in this run: then tasks from before the run have been marked already.
     """
 
     def __init__(
@@ -141,8 +141,11 @@ class Tasks:
         return self._read("task_events.side", lambda: mapping(task.annotations or {}), {})
 
     def _note_owner(self, key: Hashable, task: Any, began_before: bool = False) -> None:
-        """Tasks that ran here before the recording began were submitted before the run: they are foreign, marked or not."""
-        if task is None:
+        """Tasks that ran here before the recording began were submitted before the run: they are foreign, marked or not.
+
+        Dask announces some that were running when the recording resumed.
+        """
+        if task is None or key in self._foreign:
             return
         if began_before or is_foreign(self._recorder.config, self._annotations(task)):
             prefix = self._foreign[key] = self._prefix(key, task)

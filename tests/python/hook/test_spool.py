@@ -289,6 +289,28 @@ def test_a_count_that_cannot_be_written_is_written_once_others_can(tmp_path, mon
     assert sum(counts.values()) == stream.end.dropped
 
 
+def test_the_last_counts_are_tried_although_the_record_before_failed(tmp_path, monkeypatch):
+    writer = _spool.StreamWriter(tmp_path, INFO)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda fd, data: len(data) - 1)  # a part of it
+        assert not writer.append(_records.BATCH, beat(1))
+    writer.write_counts()
+    writer.write_counts(last=True)
+    writer.close()
+    stream = read_one(tmp_path)
+    (row,) = stream.table("custom").itertuples()
+    assert (row.value, stream.end.dropped) == (1, 1)
+
+
+def test_counts_of_a_stream_that_cannot_be_written_any_more_drop_nothing(tmp_path):
+    writer = _spool.StreamWriter(tmp_path, INFO)
+    writer.close()
+    writer.limit_met("writer_arrivals")
+    for _ in range(3):
+        writer.write_counts(last=True)
+    assert writer.dropped == 0
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason=missing.OTHER_USERS)
 def test_files_of_another_user_take_no_room(tmp_path):
     for name in "01":

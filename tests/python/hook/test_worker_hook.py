@@ -401,6 +401,35 @@ def test_a_task_with_which_a_recording_resumes_is_in_the_run(client, tmp_path):
     assert (event.action, event.side) == ("compute", "unattributed")
 
 
+def resume(run_id, dask_worker):
+    """Dask adds all tasks that it is about to start to its state before it announces the first one.
+
+    Returns how many tasks run, and how many seconds of tasks of other runs pass in a second after that.
+    """
+    hook = worker._find(run_id, dask_worker)
+    running = [task.key for task in dask_worker.state.executing]
+    hook.finish()
+    hook._retired = dask_worker
+    for key in running:
+        hook.transition(key, "ready", "executing")
+    busy, began = hook._follower.tasks.foreign_busy, time.monotonic()
+    before = sum(busy.seconds().values())
+    time.sleep(0.2)
+    return len(running), (sum(busy.seconds().values()) - before) / (time.monotonic() - began)
+
+
+def test_tasks_of_other_runs_count_once_when_a_recording_resumes(client, tmp_path):
+    settings = support.config(tmp_path, client=client.id)
+    with Client(client.cluster) as other, support.recording(client, settings, with_scheduler=True):
+        theirs = other.map(support.wait_for_file, [str(tmp_path / "go")] * 4, pure=False)
+        wait_for(lambda: sum(client.run(threads_at_work).values()) == 4, what="four tasks")
+        rates = client.run(resume, settings.run_id).values()
+        (tmp_path / "go").touch()
+        wait(theirs)
+    assert [n for n, _ in rates] == [2, 2]
+    assert [rate for _, rate in rates] == pytest.approx([2, 2], rel=0.2)
+
+
 def test_a_client_that_records_nothing_is_not_in_the_run(client, tmp_path):
     settings = support.config(tmp_path, client=client.id)
     with (
