@@ -161,11 +161,25 @@ s_is_same(const crema_map_t *a, const crema_map_t *b)
     return true;
 }
 
+static bool
+s_is_lent(const crema_principal_t *principal)
+{
+    return !crema_id_is_zero(&principal->run_id);
+}
+
+/* One in a file takes the place of a lent one. */
 static void
 s_note_revoked(crema_keyring_t *self, const crema_principal_t *principal)
 {
-    if (self->n_revoked < REVOKED_MAX)
-        self->revoked[self->n_revoked++] = *principal;
+    size_t at = self->n_revoked;
+    if (at == REVOKED_MAX && !s_is_lent(principal))
+        for (at = 0; at < REVOKED_MAX && !s_is_lent(&self->revoked[at]);)
+            at++;
+    if (at == REVOKED_MAX)
+        return;
+    self->revoked[at] = *principal;
+    if (at == self->n_revoked)
+        self->n_revoked++;
 }
 
 static void

@@ -382,6 +382,8 @@ s_kept_answer(sink_sealing_t *self, const crema_id_t *run_id, crema_arena_t *are
     const char *why = sink_fs_why(err);
     if (err == CREMA_OK) {
         err = crema_wire_decode_kept(bytes, size, arena, ret_msg);
+        if (err == CREMA_OK && ret_msg->type != CREMA_MSG_SEALED)
+            err = CREMA_EPROTO;
         why = crema_err_text(err);
         free(bytes);
     }

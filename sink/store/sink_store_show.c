@@ -6,7 +6,7 @@
 #include "sink_store_private.h"
 
 #define GIB ((uint64_t)1 << 30)
-#define ANSWERS_READ 64 /* at one look for a run that gives way; each is a file */
+#define ANSWERS_READ 256 /* at one look for a run that gives way; each is a file */
 
 /* ---- the store's content */
 
@@ -113,14 +113,17 @@ sink_store_redundant(sink_store_t *self, bool *ret_complete)
 {
     sink_store_run_t *found = NULL;
     size_t cursor = 0, n_read = 0;
+    bool all_read = true;
     for (sink_store_run_t *run; (run = crema_map_next(self->runs, &cursor)) != NULL;) {
         bool is_sealed = run->stage == SINK_STAGE_RESTING ||
                          (run->stage == SINK_STAGE_LIVE && sink_store_is_over(&run->shown) &&
                           !sink_store_is_unsynced(run));
         if (!is_sealed)
             continue;
-        if (!run->verdict_read && found && found->is_complete && n_read >= ANSWERS_READ)
+        if (!run->verdict_read && n_read >= ANSWERS_READ) {
+            all_read = false;
             continue;
+        }
         if (!run->verdict_read) {
             run->is_complete = s_has_complete_file(self, run);
             run->verdict_read = true;
@@ -130,7 +133,7 @@ sink_store_redundant(sink_store_t *self, bool *ret_complete)
             (run->is_complete == found->is_complete && sink_store_is_older(run, found)))
             found = run;
     }
-    if (!found)
+    if (!found || !(found->is_complete || all_read))
         return NULL;
     *ret_complete = found->is_complete;
     return &found->shown;

@@ -256,7 +256,7 @@ static void
 test_verdicts_are_read_some_at_a_time(void **state)
 {
     (void)state;
-    enum { RUNS = 100 };
+    enum { RUNS = 300 };
     char path[PATH_MAX];
     uint8_t *bytes;
     size_t size;
@@ -292,6 +292,25 @@ test_verdicts_are_read_some_at_a_time(void **state)
         must(store_free(store, &run_id));
     }
     assert_in_range(n, 1, RUNS - 1);
+    sink_store_close(&store);
+}
+
+/* Of those that were not read yet one may be COMPLETE: a PARTIAL one waits until all are known. */
+static void
+test_a_partial_run_gives_way_once_all_verdicts_are_known(void **state)
+{
+    (void)state;
+    enum { RUNS = 300 };
+    bool is_complete = true;
+    sink_store_t *store = must_open(0);
+    for (uint64_t run = 1; run <= RUNS; run++) {
+        must_put(store, run, 0, 1, 1);
+        must_seal(store, run);
+    }
+    must_age(store, 20); /* they come to rest */
+    assert_null(sink_store_redundant(store, &is_complete));
+    assert_non_null(sink_store_redundant(store, &is_complete));
+    assert_false(is_complete);
     sink_store_close(&store);
 }
 
@@ -459,6 +478,7 @@ main(void)
         T(test_the_oldest_sealed_run_goes_first_and_no_clock_matters),
         T(test_runs_sealed_within_one_second_go_in_the_order_in_which_they_were_sealed),
         T(test_verdicts_are_read_some_at_a_time),
+        T(test_a_partial_run_gives_way_once_all_verdicts_are_known),
         T(test_a_sealed_journal_of_another_store_is_set_aside),
         T(test_a_run_that_meets_its_limit_loses_records_and_no_other_does),
         T(test_a_store_does_not_age),
