@@ -36,7 +36,8 @@ void sink_views_flush(sink_views_t *self, int64_t mono_ns);
  * room for another run's. */
 void sink_views_yield(sink_views_t *self, const crema_id_t *run_id);
 
-/* The run has its final file: removes its live file, including one left by an earlier sink. */
+/* The run has its final file, or makes room: removes its live file, including one left by an
+ * earlier sink. */
 void sink_views_end(sink_views_t *self, const crema_id_t *run_id);
 
 /* A child has ended; if it was this process, it is started again at a later flush. */

@@ -118,7 +118,7 @@ class Finder:
         return found
 
     def forget(self, thread: int) -> None:
-        """A thread has ended, and its number may be used again."""
+        """A thread may have ended, and its number may be used again."""
         self._native_ids.pop(thread, None)
 
     def cpu_ns(self, age_s: float) -> tuple[int, int, int]:
