@@ -220,7 +220,7 @@ s_compare_age(const void *a, const void *b)
     return crema_id_compare(&x->stream_id, &y->stream_id);
 }
 
-/* Whose bytes a stream counts among; NULL if it has no StreamInfo, or there is no memory. */
+/* The user to whom a stream's bytes are charged; NULL: it has no StreamInfo, or out of memory. */
 static crema_spool_user_t *
 s_holder(crema_spool_t *self, const crema_spool_entry_t *entry)
 {

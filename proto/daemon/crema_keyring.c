@@ -173,8 +173,8 @@ s_note_revoked(crema_keyring_t *self, const crema_principal_t *principal)
 {
     size_t at = self->n_revoked;
     if (at == REVOKED_MAX && !s_is_lent(principal))
-        for (at = 0; at < REVOKED_MAX && !s_is_lent(&self->revoked[at]);)
-            at++;
+        for (at = 0; at < REVOKED_MAX && !s_is_lent(&self->revoked[at]); at++)
+            ;
     if (at == REVOKED_MAX)
         return;
     self->revoked[at] = *principal;
@@ -251,8 +251,8 @@ s_look(crema_keyring_t *self, bool in_any_case)
     self->files = files;
     if (!s_is_same(before, files)) {
         self->changed = true;
-        s_note_gone(self, before);
         s_take_back(self, s_has_owner, self);
+        s_note_gone(self, before);
     }
     crema_map_destroy_all(&before, free);
 }

@@ -60,10 +60,11 @@ sink_group_on_event(void *context, const sink_store_event_t *event)
 {
     sink_t *self = context;
     const char *name = c_events[event->type].name;
-    if (event->type == SINK_STORE_ASIDE) /* what was appended is dropped */
-        sink_answers_drop(self->answers, &event->run_id);
-    if (event->type == SINK_STORE_ASIDE && self->views)
-        sink_views_yield(self->views, &event->run_id);
+    if (event->type == SINK_STORE_ASIDE) {
+        sink_answers_drop(self->answers, &event->run_id); /* what was appended is dropped */
+        if (self->views)
+            sink_views_yield(self->views, &event->run_id);
+    }
     if (event->type == SINK_STORE_BACK)
         crema_log_info(name, CREMA_ID("run", &event->run_id), CREMA_TEXT("journal", event->text));
     else

@@ -175,8 +175,8 @@ sink_store_census_t sink_store_census(const sink_store_t *self);
 const sink_run_t *sink_store_oldest(sink_store_t *self, int64_t *ret_sealed_for_ns);
 /* The run that has been sealed longest of those whose file is COMPLETE, else of the others:
  * *ret_complete says which. NULL: none is sealed, or no COMPLETE one is known yet. Its file holds
- * all that its journal does, so it gives way when there is no room for records that are in no
- * file. Verdicts are read from files, 256 per call. */
+ * all that its journal does, so its journal is removed when other records need room. Verdicts are
+ * read from files, 256 per call. */
 const sink_run_t *sink_store_redundant(sink_store_t *self, bool *ret_complete);
 /* A run that still needs its end or a verdict and of which no record or message has come for
  * `after_ns`; NULL: none. Aggregators end silent runs themselves; this is for runs that no

@@ -6,7 +6,7 @@
 #include "sink_store_private.h"
 
 #define GIB ((uint64_t)1 << 30)
-#define ANSWERS_READ 256 /* at one look for a run that gives way; each is a file */
+#define ANSWERS_READ 256 /* files per call of sink_store_redundant() */
 
 /* ---- the store's content */
 

@@ -47,7 +47,7 @@ class Tasks:
     """
 
     def __init__(
-        self, worker: Any, recorder: Recorder, totals: ActivityTotals, resumes: bool = False
+        self, worker: Any, recorder: Recorder, totals: ActivityTotals, resumes: bool
     ) -> None:
         self._worker = worker
         self._recorder = recorder

@@ -25,6 +25,10 @@ def read_one(directory) -> spool_reader.Stream:
     return stream
 
 
+def fail(*args):
+    raise OSError(errno.EIO, "no")
+
+
 def test_records_that_are_written_are_read(tmp_path):
     writer = _spool.StreamWriter(tmp_path, INFO)
     assert writer.append(_records.BATCH, beat(7))
@@ -199,9 +203,6 @@ def test_a_new_segment_begins_where_nothing_can_be_taken_back(tmp_path, monkeypa
     writer = _spool.StreamWriter(tmp_path, INFO)
     real = os.write
 
-    def fail(fd, size):
-        raise OSError(errno.EIO, "no")
-
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:10]))
     monkeypatch.setattr(os, "ftruncate", fail)
     assert not writer.append(_records.BATCH, beat(1))
@@ -244,9 +245,6 @@ def test_the_cause_of_a_record_that_could_not_be_written_is_said_once_others_can
     writer = _spool.StreamWriter(tmp_path, INFO)
     real = os.write
 
-    def fail(fd, data):
-        raise OSError(errno.EIO, "no")
-
     monkeypatch.setattr(os, "write", fail)
     for n in range(3):
         assert not writer.append(_records.BATCH, beat(n))
@@ -266,9 +264,6 @@ def test_the_cause_of_a_record_that_could_not_be_written_is_said_once_others_can
 def test_a_count_that_cannot_be_written_is_written_once_others_can(tmp_path, monkeypatch):
     writer = _spool.StreamWriter(tmp_path, INFO)
     real = os.write
-
-    def fail(fd, data):
-        raise OSError(errno.EIO, "no")
 
     writer.lose("a cause")
     writer.limit_met("writer_arrivals")

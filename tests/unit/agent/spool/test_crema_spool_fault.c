@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "children.h"
 #include "crema_random.h"
 #include "crema_spool.h"
 #include "crema_time.h"

@@ -12,6 +12,7 @@
 #include "crema_clock.h"
 #include "message_parts.h"
 #include "record_frames.h"
+#include "sink_fs.h"
 #include "sink_store.h"
 #include "store_opened.h"
 
@@ -257,7 +258,7 @@ test_verdicts_are_read_some_at_a_time(void **state)
 {
     (void)state;
     enum { RUNS = 300 };
-    char path[PATH_MAX];
+    char dir[PATH_MAX], path[PATH_MAX];
     uint8_t *bytes;
     size_t size;
     bool is_complete = true;
@@ -281,9 +282,8 @@ test_verdicts_are_read_some_at_a_time(void **state)
     assert_true(is_complete);
     for (uint64_t run = 1; run <= RUNS; run++) { /* what was not read by now is not COMPLETE */
         const crema_id_t run_id = s_id(run, UINT64_MAX);
-        sink_store_run_dir(store, &run_id, path);
-        strcat(path, "/" SINK_STORE_ANSWER);
-        assert_int_equal(unlink(path), 0);
+        sink_store_run_dir(store, &run_id, dir);
+        assert_int_equal(unlink(sink_fs_path(dir, SINK_STORE_ANSWER, path)), 0);
     }
     size_t n = 0;
     for (const sink_run_t *run; (run = sink_store_redundant(store, &is_complete)) && is_complete;
