@@ -94,6 +94,13 @@ class Stack:
     def up(self, *arguments) -> None:
         self.compose("up", "-d", "--no-build", *arguments)
 
+    def stop(self) -> dict[str, int]:
+        """Exit statuses of all containers, by their names: 137 is one that did not end within 40 s."""
+        self.compose("stop", "--timeout", "40")
+        label = f"label=com.docker.compose.project={self.project}"
+        found = docker("ps", "-aq", "--filter", label).split()
+        return {(c := self.inspect(f))["Name"]: c["State"]["ExitCode"] for f in found}
+
     def down(self, *arguments) -> None:
         self.compose("down", "--timeout", "40", *arguments)
 
@@ -184,9 +191,11 @@ class Workload:
         self.stack = stack
         self.log = log
         self.live = 0
+        self.looks: list[str] = []  # what the live file showed, and when
         self.run_id = ""
         self.done: dict | None = None
         self.first_chunk_at = 0.0
+        self.began = time.monotonic()
         words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
         with open(HERE / "workload.py") as script, open(log, "w") as errors:
             self.process = subprocess.Popen(
@@ -207,15 +216,18 @@ class Workload:
             if news["event"] == "run":
                 self.run_id = news["run_id"]
             elif news["event"] == "live":
-                self.first_chunk_at = self.first_chunk_at or time.monotonic()
+                self.looks.append(f"{time.monotonic() - self.began:.1f} s: {news}")
                 self.live = news["chunks"]
+                if self.live:
+                    self.first_chunk_at = self.first_chunk_at or time.monotonic()
             else:
                 self.done = news
 
     def await_chunks(self, n: int, timeout_s: float = 90) -> None:
         def enough():
-            assert self.process.poll() is None, self._errors()
-            return self.live >= n
+            seen = self.live >= n
+            assert seen or self.process.poll() is None, self._errors()
+            return seen
 
         wait_for(enough, timeout_s, f"{n} chunks in the live file")
 
@@ -230,4 +242,4 @@ class Workload:
         return self.done
 
     def _errors(self) -> str:
-        return self.log.read_text()[-4000:]
+        return "\n".join([*self.looks, self.log.read_text()[-4000:]])

@@ -37,8 +37,8 @@ def as_a_browser() -> urllib.request.OpenerDirector:
 def measured(stack, tmp_path, figure, name, during=None, workers=3, **options):
     """One run of the workload, with what is done to it meanwhile; what it ended with, and its file."""
     work = Workload(stack, tmp_path / "workload.log", workers=workers, **options)
-    work.await_chunks(3)
     if during:
+        work.await_chunks(3)
         during(work)
     done = work.await_end()
     path = stack.fetch(done["path"], tmp_path)
@@ -77,6 +77,7 @@ def must_be_complete(done: dict, path: pathlib.Path) -> None:
 
 def test_a_clean_run_is_complete(stack, tmp_path, figure):
     work, done, path = measured(stack, tmp_path, figure, "clean")
+    assert work.first_chunk_at, work.looks
     figure(
         f"from `up` to the first chunk in the live file: {work.first_chunk_at - stack.began:.1f} s"
     )
@@ -231,6 +232,8 @@ def test_a_cluster_that_goes_down_and_up_again_loses_nothing(stack, tmp_path, fi
     must_be_complete(done, path)
     assert not OUR_FAILURES.findall(stack.logs())
     began = time.monotonic()
+    ended = stack.stop()
+    assert [name for name, status in ended.items() if status == 137] == []
     stack.down()
     figure(f"down: {time.monotonic() - began:.1f} s")
     stack.up("--scale", "worker=2")

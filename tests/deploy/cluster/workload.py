@@ -6,7 +6,6 @@ It tells of itself in lines of JSON on standard output, the last one with what c
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import pathlib
 import threading
@@ -44,17 +43,18 @@ def tell(event: str, **more) -> None:
 
 
 def watch(path: pathlib.Path, over: threading.Event) -> None:
-    """Tell how many attempts at chunks the live file shows."""
-    before = 0
+    """Tell how many attempts at chunks the live file shows, and why it shows none."""
+    before, why_before = 0, ""
     while not over.wait(0.5):
-        with (
-            contextlib.suppress(OSError, KeyError),
-            h5py.File(path, "r", libver="latest", swmr=True) as file,
-        ):
-            rows = len(file["chunks"])
-            if rows > before:
-                before = rows
-                tell("live", chunks=rows)
+        rows, why = before, ""
+        try:
+            with h5py.File(path, "r", libver="latest", swmr=True) as file:
+                rows = len(file["chunks"])
+        except (OSError, KeyError) as error:
+            why = repr(error)
+        if rows > before or why != why_before:
+            tell("live", chunks=rows, why=why)
+        before, why_before = rows, why
 
 
 def span_metrics(client: Client, span_id: str) -> list:
