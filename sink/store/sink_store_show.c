@@ -116,12 +116,12 @@ sink_store_redundant(sink_store_t *self, bool *ret_complete)
     bool all_read = true;
     for (sink_store_run_t *run; (run = crema_map_next(self->runs, &cursor)) != NULL;) {
         bool is_sealed = run->stage == SINK_STAGE_RESTING ||
-                         (run->stage == SINK_STAGE_LIVE && sink_store_is_over(&run->shown) &&
-                          !sink_store_is_unsynced(run));
+                         (run->stage == SINK_STAGE_LIVE && sink_store_is_over(&run->shown));
         if (!is_sealed)
             continue;
-        if (!run->verdict_read && n_read >= ANSWERS_READ) {
-            all_read = false;
+        bool is_busy = run->stage == SINK_STAGE_LIVE && sink_store_is_unsynced(run);
+        if (is_busy || (!run->verdict_read && n_read >= ANSWERS_READ)) {
+            all_read = false; /* a COMPLETE one may be among those that cannot be taken yet */
             continue;
         }
         if (!run->verdict_read) {

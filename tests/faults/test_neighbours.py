@@ -201,7 +201,7 @@ def test_a_user_who_fills_a_shared_spool_makes_only_their_own_streams_wait(
     """More files than the agent has places for streams, all of one user."""
     spool = tmp_path / "spool-b"
     agents(spool, "--heartbeat-interval", "500ms")
-    wait_for((spool / "agent_id").exists, 10, "the agent")
+    wait_for((spool / "agent_id").exists, 30, "the agent")
     for n in range(17_000):
         path = spool / f"sp-{n + 1:032x}-{1:016x}"
         path.touch()

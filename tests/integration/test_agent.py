@@ -345,7 +345,7 @@ def test_a_daemon_finds_what_was_named_from_where_it_was_started(spool, tmp_path
         )  # fmt: skip
         try:
             aggregator.accept()[0].close()
-            wait_for(lambda: not (tmp_path / "health").exists(), 5, "its health file")
+            wait_for(lambda: not (tmp_path / "health").exists(), 30, "its health file")
         finally:
             os.kill(int((spool / "agent.lock").read_text()), signal.SIGTERM)
 

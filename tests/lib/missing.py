@@ -28,6 +28,7 @@ OTHER_VERSIONS = "older or newer Dask and coffea (those of the other environment
 LOCKED_VERSIONS = "the versions of a lock file (not installed from one)"
 DESCRIPTORS = "thousands of open files (ulimit -n)"
 PRIVATE_MEMORY = "limits of memory (a sanitizer has its own)"
+PY_SPY = "stacks by py-spy (no py-spy, or it may not look)"
 TRACING = "counted instructions (processes cannot be traced)"
 OPTIMISED = "budgets of instructions (they are for gcc, optimised, on x86-64)"
 PARSL = "parsl (not in this environment)"

@@ -14,7 +14,7 @@ from crema import demo
 from crema._demo_data import make_fileset
 
 
-def run_demo(*arguments, timeout=120):
+def run_demo(*arguments, timeout=240):
     return subprocess.run(
         [sys.executable, "-m", "crema.demo", *map(str, arguments)],
         capture_output=True,

@@ -69,7 +69,7 @@ def run(tmp_path: pathlib.Path, tests: str, options: list[str]) -> tuple[int, li
         ran = subprocess.run(command, cwd=tmp_path, stdout=said, stderr=said, timeout=100)
         said.seek(0)
         lines = said.read().splitlines()
-    wait_for(lambda: not below(tmp_path), 5, "the end of all processes")
+    wait_for(lambda: not below(tmp_path), 30, "the end of all processes")
     return ran.returncode, lines
 
 

@@ -105,4 +105,4 @@ def test_one_that_is_cancelled_leaves_nothing(tmp_path):
 
     mc, _ = on_a_cluster(use, False)
     assert mc._service is None
-    wait_for(lambda: not list(tmp_path.iterdir()), 10, "an end of the live file")
+    wait_for(lambda: not list(tmp_path.iterdir()), 30, "an end of the live file")

@@ -294,7 +294,7 @@ def test_a_block_on_a_cluster_that_never_began_leaves_nothing(client, tmp_path, 
         spool = HookConfig(mc.run_id).spool_dir()
     assert mc.verdict == "UNKNOWN"
     assert not run_dir(mc).exists()
-    wait_for(lambda: not spool.exists() and agent_of(spool) is None, 10, "an end of the agent")
+    wait_for(lambda: not spool.exists() and agent_of(spool) is None, 30, "an end of the agent")
 
 
 def test_a_file_is_made_of_what_has_arrived_when_the_wait_fails(tmp_path, monkeypatch, capfd):

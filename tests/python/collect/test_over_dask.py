@@ -71,7 +71,7 @@ def agents(mc) -> list[int]:
 
 
 def must_have_left_nothing(mc) -> None:
-    wait_for(lambda: not agents(mc), 10.0, "the agent's last moment")  # it has let go of its spool
+    wait_for(lambda: not agents(mc), 30, "the agent's last moment")  # it has let go of its spool
     assert not list(mc._config.spool_dir().parent.glob(f"*{mc._config.run_id}*"))
 
 
@@ -128,7 +128,7 @@ def test_the_next_worker_takes_the_way_over(cluster_of_its_own, elsewhere, tmp_p
         work(client)
     assert {reason["code"] for reason in mc.reasons} == {"writer_killed"}
     assert len(mc.reasons) == 1
-    wait_for(lambda: not agents(mc), 10.0, "the end of its agents")
+    wait_for(lambda: not agents(mc), 30, "the end of its agents")
     assert not list(elsewhere.glob("crema-*/run-*"))
 
 

@@ -88,7 +88,7 @@ def test_keys_go_when_the_collector_is_killed(tmp_path):
         assert all(path.is_dir() for path in held)
     finally:
         kill(collector)
-    wait_for(lambda: not any(path.exists() for path in held), 10, "the keys stay")
+    wait_for(lambda: not any(path.exists() for path in held), 30, "the keys stay")
     wait_for(lambda: not run_dir.exists(), 60, "the directory stays")
     assert not list(tmp_path.iterdir())
 
@@ -138,7 +138,7 @@ def test_a_killed_notebook_leaves_its_run_file_and_nothing_else(tmp_path):
     collector, run_dir = start(NOTEBOOK, tmp_path)
     kill(collector)
     wait_for(lambda: not run_dir.exists(), 120, "the directory stays")
-    wait_for(lambda: not running(run_dir.name), 10, "a program stays")
+    wait_for(lambda: not running(run_dir.name), 30, "a program stays")
     (path,) = tmp_path.iterdir()
     with crema.open(path) as run:
         assert path.name == f"{run_dir.name}.h5" and not run.live
@@ -186,7 +186,7 @@ def test_records_of_workers_of_a_killed_notebook_are_in_its_file(how, tmp_path, 
         wait_for(lambda: all(path.exists() for path in last), 60, "the last tasks did not run")
         kill(collector)
         wait_for(lambda: not run_dir.exists(), 120, "the directory stays")
-        wait_for(lambda: not running(run_dir.name), 10, "a program stays")
+        wait_for(lambda: not running(run_dir.name), 30, "a program stays")
         (path,) = (tmp_path / "out").glob("*.h5")
         with crema.open(path) as run:
             assert run.verdict == "PARTIAL"
@@ -235,7 +235,7 @@ def test_a_child_that_outlives_a_killed_notebook_delays_nothing(tmp_path):
         kill(collector)
         wait_for(lambda: not run_dir.exists(), 60, "the directory stays")
         assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{run_dir.name}.h5"]
-        wait_for(lambda: not running(run_dir.name), 10, "a program stays")
+        wait_for(lambda: not running(run_dir.name), 30, "a program stays")
     finally:
         os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 

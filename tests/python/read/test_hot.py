@@ -197,7 +197,7 @@ class Slow(processor.ProcessorABC):
 
     def process(self, events):
         support.spin(0.15)
-        time.sleep(0.15)
+        time.sleep(0.5)  # many looks long, also where cores are scarce
         return {"n": len(events)}
 
     def postprocess(self, accumulator):
@@ -221,7 +221,7 @@ def test_hot_names_the_lines_of_a_real_run(tmp_path):
         n_chunks = len(run.file["chunks"])
     asleep = lines[f"test_hot.py:{first + 2}"]
     assert next(iter(asleep.states)) == "sleep"
-    assert asleep.lo_s < 0.15 * n_chunks * 1.5 and asleep.hi_s > 0.15 * n_chunks
+    assert asleep.lo_s < 0.5 * n_chunks * 1.5 and asleep.hi_s > 0.5 * n_chunks
     assert "hook_support.py" in "".join(lines)  # the innermost line that computes is there
 
 
