@@ -28,7 +28,7 @@ from crema._demo_processor import Schema
 from losses import nothing_lost_or_twice
 from waiting import wait_for
 
-pytestmark = [pytest.mark.timing, pytest.mark.timeout(250)]
+pytestmark = [pytest.mark.timing, pytest.mark.long, pytest.mark.timeout(250)]
 CHUNK, CHUNKS, BUSY_S = 200, 10, 1.6
 
 
