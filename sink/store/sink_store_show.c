@@ -113,7 +113,7 @@ sink_store_redundant(sink_store_t *self, bool *ret_complete)
 {
     sink_store_run_t *found = NULL;
     size_t cursor = 0, n_read = 0;
-    bool all_read = true;
+    bool all_known = true;
     for (sink_store_run_t *run; (run = crema_map_next(self->runs, &cursor)) != NULL;) {
         bool is_sealed = run->stage == SINK_STAGE_RESTING ||
                          (run->stage == SINK_STAGE_LIVE && sink_store_is_over(&run->shown));
@@ -121,7 +121,7 @@ sink_store_redundant(sink_store_t *self, bool *ret_complete)
             continue;
         bool is_busy = run->stage == SINK_STAGE_LIVE && sink_store_is_unsynced(run);
         if (is_busy || (!run->verdict_read && n_read >= ANSWERS_READ)) {
-            all_read = false; /* a COMPLETE one may be among those that cannot be taken yet */
+            all_known = false; /* a COMPLETE one may be among those that cannot be taken yet */
             continue;
         }
         if (!run->verdict_read) {
@@ -133,7 +133,7 @@ sink_store_redundant(sink_store_t *self, bool *ret_complete)
             (run->is_complete == found->is_complete && sink_store_is_older(run, found)))
             found = run;
     }
-    if (!found || !(found->is_complete || all_read))
+    if (!found || !(found->is_complete || all_known))
         return NULL;
     *ret_complete = found->is_complete;
     return &found->shown;

@@ -15,6 +15,7 @@ import pytest
 import zmq
 
 import crema
+import facility_kit
 from children import Child
 from crema.collect import _client
 from crema.collect._keys import server_key
@@ -27,13 +28,13 @@ from facility_kit import (
     Facility,
     Recorder,
     Thief,
-    opened,
     state_of,
 )
 from losses import nothing_lost_or_twice
 from paths import BIN
 from waiting import wait_for
 
+users = facility_kit.users  # fixture
 pytestmark = pytest.mark.timeout(200)
 UNKNOWN_RUN = 1
 LENT = 16_384  # keys of one key's runs
@@ -44,20 +45,6 @@ def facility(tmp_path):
     made = Facility(tmp_path)
     yield made
     made.stop()
-
-
-@pytest.fixture
-def users(facility):
-    clients = []
-
-    def start(name: str, **fields):
-        client, run_id = opened(facility, name, **fields)
-        clients.append(client)
-        return client, run_id
-
-    yield start
-    for client in clients:
-        client.close()
 
 
 def says(facility: Facility, event: str, program: str = "crema-aggregator") -> list[str]:
@@ -315,7 +302,7 @@ class Pair:
                 hello = MESSAGES["Hello"](
                     agent_id=os.urandom(16), boot=1, ver_min=2, ver_max=2, host="h", run_id=run_id
                 )
-                with contextlib.suppress(zmq.Again):  # there is no connection
+                with contextlib.suppress(zmq.Again):  # not connected
                     thief.say(HELLO, hello)
                 while thief.socket.poll(300):
                     if thief.socket.recv()[5] == WELCOME:

@@ -14,6 +14,7 @@ import uuid
 
 import pytest
 
+import facility_kit
 import missing
 from children import Child
 from crema.collect import _client
@@ -28,11 +29,12 @@ from facility_kit import (
     Thief,
     admitted,
     in_session,
-    opened,
     state_of,
 )
 from paths import BIN
 from waiting import wait_for
+
+users = facility_kit.users  # fixture
 
 
 @pytest.fixture
@@ -63,21 +65,6 @@ def agents(facility):
     for agent in started:
         agent.kill()
         agent.wait()
-
-
-@pytest.fixture
-def users(facility):
-    """Opens runs of users."""
-    clients = []
-
-    def start(name: str, **fields):
-        client, run_id = opened(facility, name, **fields)
-        clients.append(client)
-        return client, run_id
-
-    yield start
-    for client in clients:
-        client.close()
 
 
 def lent_pair(facility: Facility, directory: pathlib.Path) -> AgentKeys:

@@ -101,6 +101,10 @@ def tasks(stream: list[dict]) -> list[Task]:
     return found[::-1]
 
 
+def in_time(some: list[Task]) -> float:
+    return sum(task.wall_s for task in some)
+
+
 @dataclasses.dataclass
 class Seen:
     """What happened, and what crema says of it."""
@@ -114,9 +118,6 @@ class Seen:
     result: dict
     mc: crema.MetricsCollector
     dask: dict  # its own metrics of the run's span: (prefix, activity, unit) -> total
-
-    def in_time(self, some: list[Task]) -> float:
-        return sum(task.wall_s for task in some)
 
     @property
     def chunks(self) -> list[Task]:
@@ -235,7 +236,7 @@ def test_wasted_seconds_are_those_of_lost_and_repeated_chunks(seen):
     """metrics.md: `wasted` is attempts that were lost with their worker or computed again; a lost attempt ends when its worker left;
     `/summary/wasted` has it by worker, kind and reason. Whether the part of a repeated task that is in no row of `/chunks` (imports in
     a worker's first one) is wasted too, the page says in two ways: both are accepted."""
-    of_repeated = seen.in_time(again(seen))
+    of_repeated = in_time(again(seen))
     noted_s = sum(notes_of(seen, task).wall_s for task in again(seen))
     (unfinished,) = lost(seen)
     before = max(task.stop for task in seen.tasks if task.worker == seen.victim)
@@ -270,14 +271,14 @@ def test_processor_seconds_and_repeated_ones_are_those_of_its_tasks(seen):
     count = [task for task in seen.chunks if not task.again]
     assert len(count) == CHUNKS
     ours = waterfall["processor_cpu"] + waterfall["processor_noncpu"]
-    must_be("processor and repeated", ours + repeated.wall_s, seen.in_time(seen.chunks), 0.15)
-    assert ours >= seen.in_time(count) - 0.15, "seconds of chunks that count are missing"
+    must_be("processor and repeated", ours + repeated.wall_s, in_time(seen.chunks), 0.15)
+    assert ours >= in_time(count) - 0.15, "seconds of chunks that count are missing"
     last = [notes_of(seen, task) for task in count]
     assert sorted(attempt.start for attempt in last) == [CHUNK * i for i in range(CHUNKS)]
     cpu_s = sum(attempt.cpu_s for attempt in last)
     wall_s = sum(attempt.wall_s for attempt in last)
-    outside_s = seen.in_time(count) - wall_s  # opening, imports, and what coffea does besides
-    of_repeated_s = seen.in_time(again(seen)) - repeated.wall_s
+    outside_s = in_time(count) - wall_s  # opening, imports, and what coffea does besides
+    of_repeated_s = in_time(again(seen)) - repeated.wall_s
     show("processor_cpu", waterfall["processor_cpu"], cpu_s)
     most_s = cpu_s + outside_s + of_repeated_s
     assert cpu_s - 0.1 <= waterfall["processor_cpu"] <= most_s + 0.1
@@ -303,7 +304,7 @@ def test_task_seconds_are_at_least_what_dasks_scheduler_heard_of(seen):
         show(name, metrics[name], heard)
         assert metrics[name] >= heard - 1e-6
         both += metrics[name]
-    must_be("both", both, seen.in_time(seen.tasks), 0.15)
+    must_be("both", both, in_time(seen.tasks), 0.15)
 
 
 def test_overhead_is_what_all_other_tasks_took(seen):
@@ -314,12 +315,12 @@ def test_overhead_is_what_all_other_tasks_took(seen):
     print(sorted((task.prefix, round(task.wall_s, 4)) for task in others))
     by_row = {"preprocess": "automatic_retries", "merge": "reduce"}
     for row, prefix in by_row.items():
-        must_be(row, waterfall[row], seen.in_time([t for t in others if t.prefix == prefix]), 0.05)
+        must_be(row, waterfall[row], in_time([t for t in others if t.prefix == prefix]), 0.05)
     rest = [task for task in others if task.prefix not in by_row.values()]
-    must_be("overhead", waterfall["overhead"], seen.in_time(rest), 0.05)
+    must_be("overhead", waterfall["overhead"], in_time(rest), 0.05)
     metrics = measured_runs.workflow(seen.mc.path)
     both = metrics["overhead_cpu_time_seconds"] + metrics["overhead_noncpu_time_seconds"]
-    must_be("overhead_*", both, seen.in_time(others), 0.1)
+    must_be("overhead_*", both, in_time(others), 0.1)
 
 
 def test_waterfall_of_the_run_adds_up_to_its_capacity(seen):
@@ -331,7 +332,7 @@ def test_waterfall_of_the_run_adds_up_to_its_capacity(seen):
     must_be("capacity", sum(v for v in waterfall.values() if v == v), capacity, 1e-3)
     print(f"residual {waterfall['residual'] / capacity:+.4f}")
     assert abs(waterfall["residual"]) <= 0.02 * capacity
-    busy = seen.in_time(seen.tasks) + sum(seen.killed_at - a.began for a in lost(seen))
+    busy = in_time(seen.tasks) + sum(seen.killed_at - a.began for a in lost(seen))
     ours = sum(
         waterfall[name]
         for name in ("processor_cpu", "processor_noncpu", "user_metered", "preprocess", "merge")

@@ -13,6 +13,7 @@ import time
 import uuid
 import zlib
 
+import pytest
 import zmq
 import zmq.auth
 import zmq.utils.z85
@@ -142,6 +143,21 @@ def opened(facility: Facility, name: str, **fields):
         run_id=run_id, t_start_ns=1, **fields,
     )  # fmt: skip
     return client, run_id
+
+
+@pytest.fixture
+def users(facility):
+    """Opens runs of users; for a module with a fixture `facility`."""
+    clients = []
+
+    def start(name: str, **fields):
+        client, run_id = opened(facility, name, **fields)
+        clients.append(client)
+        return client, run_id
+
+    yield start
+    for client in clients:
+        client.close()
 
 
 def in_session(session: int, kind: int, body: bytes, flags: int = 0) -> bytes:

@@ -12,7 +12,6 @@ import pathlib
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 
@@ -28,6 +27,7 @@ from clusters import LocalCluster
 from coffea_runs import run_coffea
 from crema._demo_data import make_fileset
 from crema.hook import _kernel
+from late_server import answers_after
 from measured_runs import enum_labels, table
 from waiting import wait_for
 
@@ -101,18 +101,8 @@ class FourKinds(processor.ProcessorABC):
 
 @pytest.fixture(scope="module")
 def server():
-    """Answers each byte after 0.1 s, in a process of its own."""
-    code = (
-        "import socket, threading, time\n"
-        "def serve(peer):\n"
-        "    while peer.recv(1):\n"
-        "        time.sleep(0.1); peer.sendall(b'x')\n"
-        "s = socket.create_server(('127.0.0.3', 0)); print(s.getsockname()[1], flush=True)\n"
-        "while True: threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()\n"
-    )
-    server = Child([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    yield "127.0.0.3", int(server.stdout.readline())
-    server.end()
+    with answers_after(0.1, "127.0.0.3") as address:
+        yield address
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,9 +13,9 @@ from distributed import Client, LocalCluster
 
 import crema
 import hook_support as support
-from children import Child
 from crema.hook import _kernel
 from crema.read.html.sentences import findings
+from late_server import answers_after
 from measured_runs import table
 from planted_waits import Asks, Children, Locked, Pool, Python, Reads
 from throttled import throttled
@@ -40,18 +38,8 @@ def marked_line(kind: type) -> str:
 
 @pytest.fixture(scope="module")
 def service():
-    """Answers each byte after 0.2 s, in a process of its own."""
-    code = (
-        "import socket, threading, time\n"
-        "def serve(peer):\n"
-        "    while peer.recv(1):\n"
-        "        time.sleep(0.2); peer.sendall(b'x')\n"
-        "s = socket.create_server(('127.0.0.2', 0)); print(s.getsockname()[1], flush=True)\n"
-        "while True: threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()\n"
-    )
-    server = Child([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    yield "127.0.0.2", int(server.stdout.readline())
-    server.end()
+    with answers_after(0.2, "127.0.0.2") as address:
+        yield address
 
 
 @contextlib.contextmanager
